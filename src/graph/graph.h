@@ -84,14 +84,12 @@ struct value {
     /* Of a matrix: elements from a row to the next, where that is not its columns; else 0. Between them lie the other
      * columns of the base or, in a whole value, zeros (pass_pad). */
     int64_t pitch;
-    int64_t pad_rows; /* of zeros behind the last (pass_pad) */
-    bool exact;       /* a statistic that stays F32 (F64 on the reference) under every precision policy */
-    bool live_in;     /* holds something before the first node: inputs, weights, states, gradients that accumulate */
-    bool live_out;    /* wanted after the last node */
-    bool persists;    /* keeps its place between programs of a run */
-    enum memory
-        memory; /* in the host's may lie what persists (pass_place) and activations (pass_offload); a slice lies where its base
-                         * does */
+    int64_t pad_rows;   /* of zeros behind the last (pass_pad) */
+    bool exact;         /* a statistic that stays F32 (F64 on the reference) under every precision policy */
+    bool live_in;       /* holds something before the first node: inputs, weights, states, gradients that accumulate */
+    bool live_out;      /* wanted after the last node */
+    bool persists;      /* keeps its place between programs of a run */
+    enum memory memory; /* a slice lies where its base does; pass_place and pass_offload say what is in the host's */
     int rank; /* only what persists may be of one rank alone, as what `rank` of a node says; a slice is of its base's */
     bool group;       /* a weight made of named slices, and no tensor of the file itself */
     struct init init; /* weights and states */
@@ -111,7 +109,7 @@ struct node {
     bool joins;    /* runs at the same time as the node before it */
     int rank;      /* of several ranks only this one executes it, counted from 1; 0: all do */
     enum lane lane;
-    int waits; /* of LANE_COMPUTE: a value that it does not use, and which another lane has written before it begins; 0: none */
+    int waits; /* of LANE_COMPUTE: begins when another lane has written this value, which it does not use; 0: none */
     int after[LANE_COUNT]; /* of each other lane, the latest node that it waits for; 0: none (lanes_find) */
     union op_any u;
 };

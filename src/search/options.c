@@ -34,9 +34,8 @@ struct sim {
     struct layer_span span;
     int n_nodes; /* forward ones, of which at most RECOMPUTE_NODES are considered where it is one layer */
     double *seconds;
-    double window; /* bytes that a copy moves while the last layer's forward nodes run */
-    int64_t
-        outputs; /* that the last layer makes for the backward pass of the one behind it; they are beside what is held */
+    double window;   /* bytes that a copy moves while the last layer's forward nodes run */
+    int64_t outputs; /* beside what is held: what the last layer makes for the backward pass of the one behind it */
     int64_t *workspace;
     bool *in, *copied; /* by forward node: the way's set; what of it is needed */
     struct part *parts;
