@@ -3,6 +3,7 @@
 #define COMPILE_H
 
 #include "backend/backend.h"
+#include "base/io.h"
 #include "model/model.h"
 #include "pass/pass.h"
 #include "plan/plan.h"
@@ -36,6 +37,9 @@ struct compile_settings {
     const struct adapters *adapters; /* of which only the weights are trained (pass_adapt), NULL: none */
     const char *freeze; /* patterns of the weights that are not trained (pass_freeze), NULL: all are trained */
     struct update update;
+    /* Of states on disk: their file, which has no name, is in this folder. NULL: none lie there. */
+    const char *offload_dir;
+    const struct io *io;
     /* Called with the text of a graph after the pass of that name; NULL: never. */
     void (*dump)(void *ctx, const char *pass, const char *program, const char *text);
     void *dump_ctx;

@@ -176,6 +176,7 @@ struct snug_summary {
     int64_t memory_bytes;      /* at the end: resident; on a GPU in use on the whole device, as NVML says */
     int64_t log_lines_missing; /* that could not be written to log.jsonl */
     int64_t host_bytes;        /* of optimizer states and weights in the host's memory; 0: they are on the device */
+    int64_t disk_bytes;        /* of optimizer states in a file; 0: they are in memory */
     int64_t checkpoint_bytes;  /* the copy that was written to disk, in the host's memory; 0 without checkpoints */
     /* Of a GPU's memory_bytes; the rest are the arena and CUDA's context, kernels and libraries. */
     int gpu;                 /* 0: there is none, and what follows is 0 */

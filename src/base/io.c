@@ -173,10 +173,11 @@ static int posix_drop_cache(const struct io *io, int fd)
 }
 
 /* Without reserve: what is mapped may be larger than memory. */
-static void *posix_map(const struct io *io, int fd, size_t bytes, bool writable)
+static void *posix_map(const struct io *io, int fd, size_t bytes, enum io_map how)
 {
     (void)io;
-    void *p = mmap(NULL, bytes, PROT_READ | (writable ? PROT_WRITE : 0), MAP_PRIVATE | MAP_NORESERVE, fd, 0);
+    int access = PROT_READ | (how != IO_MAP_READ ? PROT_WRITE : 0);
+    void *p = mmap(NULL, bytes, access, (how == IO_MAP_SHARED ? MAP_SHARED : MAP_PRIVATE) | MAP_NORESERVE, fd, 0);
     return p == MAP_FAILED ? NULL : p;
 }
 

@@ -16,6 +16,9 @@
 #include <sys/types.h>
 #include <sys/vfs.h>
 
+/* What may be done with a file in memory: reading; writing, which the file does not get; writing, which it gets. */
+enum io_map { IO_MAP_READ, IO_MAP_PRIVATE, IO_MAP_SHARED };
+
 /* Each call has the meaning, the result and the errno of the system call of its name. */
 struct io {
     int (*open)(const struct io *, const char *path, int flags, mode_t mode);
@@ -43,8 +46,8 @@ struct io {
     struct dirent *(*readdir)(const struct io *, DIR *dir);
     int (*closedir)(const struct io *, DIR *dir);
     int (*drop_cache)(const struct io *, int fd); /* posix_fadvise(DONTNEED): the next read comes from the disk */
-    /* mmap of a whole file, private; `writable`: what is written there is the process's own. NULL, not MAP_FAILED. */
-    void *(*map)(const struct io *, int fd, size_t bytes, bool writable);
+    void *(*map)(const struct io *, int fd, size_t bytes, enum io_map how); /* a whole file. NULL, not MAP_FAILED */
+
     void *ctx; /* the test's own state; NULL in io_posix */
 };
 

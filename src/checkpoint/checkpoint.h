@@ -52,8 +52,8 @@ struct ckpt_tensor {
 
 /* Bytes on disk of a checkpoint of these tensors and `state_bytes` of JSON, rounded up generously for headers. */
 int64_t ckpt_disk_bytes(const struct ckpt_tensor *tensors, size_t n, size_t state_bytes);
-/* Host memory that a saver takes for its copy of these tensors, at the first save, until it is freed. */
-int64_t ckpt_snapshot_bytes(const struct ckpt_tensor *tensors, size_t n);
+/* Host memory that a saver takes for its copy of these tensors, at the first save, until it is freed; in_place: of a save in place. */
+int64_t ckpt_snapshot_bytes(const struct ckpt_tensor *tensors, size_t n, bool in_place);
 
 /* ---- State hash: what two runs compare. ------------------------------------------------------------------------- */
 
@@ -146,8 +146,9 @@ int ckpt_saver_new(const struct ckpt_config *config, struct ckpt_saver **out, st
 int ckpt_save_begin(struct ckpt_saver *s, int64_t step, int64_t best_step, const struct ckpt_tensor *tensors, size_t n,
                     const json_t *state, struct snug_err *err);
 
-/* Both in one, without the copy and its memory: for a caller that has nothing else to do. After SNUG_STOPPED (see
- * below) the tensors' memory must stay: a writer that hangs in the disk still reads it. */
+/* Both in one, without the copy and its memory, but for tensors that do not lie in the host's: for a caller that has
+ * nothing else to do. After SNUG_STOPPED (see below) the tensors' memory must stay: a writer that hangs in the disk
+ * still reads it. */
 int ckpt_save_in_place(struct ckpt_saver *s, int64_t step, int64_t best_step, const struct ckpt_tensor *tensors,
                        size_t n, const json_t *state, struct snug_err *err);
 

@@ -97,12 +97,12 @@ static size_t aligned(int64_t bytes)
     return ((size_t)bytes + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-int64_t ckpt_snapshot_bytes(const struct ckpt_tensor *tensors, size_t n)
+int64_t ckpt_snapshot_bytes(const struct ckpt_tensor *tensors, size_t n, bool in_place)
 {
-    size_t bytes = ALIGN;
+    size_t bytes = 0;
     for (size_t i = 0; i < n; i++)
-        bytes += aligned(ckpt_tensor_bytes(&tensors[i]));
-    return (int64_t)bytes;
+        bytes += !in_place || tensors[i].memory ? aligned(ckpt_tensor_bytes(&tensors[i])) : 0;
+    return bytes ? (int64_t)(bytes + ALIGN) : 0;
 }
 
 static int grow_buffer(struct ckpt_saver *s, size_t want, struct snug_err *err)
@@ -135,12 +135,18 @@ static int copy_document(struct ckpt_image *im, const json_t *state, struct snug
     return str_check(&im->state, err);
 }
 
-static int copy_tensors(struct ckpt_saver *s, struct snug_err *err)
+/* in_place: only what the writer, which reads host memory, does not reach. */
+static int copy_tensors(struct ckpt_saver *s, bool in_place, struct snug_err *err)
 {
-    TRY(grow_buffer(s, (size_t)ckpt_snapshot_bytes(s->image.tensors, s->image.n), err));
+    int64_t all = ckpt_snapshot_bytes(s->image.tensors, s->image.n, in_place);
+    if (!all)
+        return SNUG_OK;
+    TRY(grow_buffer(s, (size_t)all, err));
     char *to = s->buffer + (ALIGN - (uintptr_t)s->buffer % ALIGN) % ALIGN;
     for (size_t i = 0; i < s->image.n; i++) {
         struct ckpt_tensor *t = &s->image.tensors[i];
+        if (in_place && !t->memory)
+            continue;
         int64_t bytes = ckpt_tensor_bytes(t);
         TRY(ckpt_get(t, to, err));
         t->data = to;
@@ -298,7 +304,7 @@ int ckpt_save_begin(struct ckpt_saver *s, int64_t step, int64_t best_step, const
 {
     TRY(ckpt_save_wait(s, err));
     TRY(take_image(s, tensors, n, state, err));
-    TRY(copy_tensors(s, err));
+    TRY(copy_tensors(s, false, err));
     start_writer(s, step, best_step);
     return SNUG_OK;
 }
@@ -308,8 +314,7 @@ int ckpt_save_in_place(struct ckpt_saver *s, int64_t step, int64_t best_step, co
 {
     TRY(ckpt_save_wait(s, err));
     TRY(take_image(s, tensors, n, state, err));
-    if (n && tensors[0].memory) /* a device's: the writer reads host memory */
-        TRY(copy_tensors(s, err));
+    TRY(copy_tensors(s, true, err));
     start_writer(s, step, best_step);
     return ckpt_save_wait(s, err);
 }

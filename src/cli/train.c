@@ -27,6 +27,8 @@ static void put_gpu_memory(struct str *out, const snug_session *s, const struct 
              t->memory_bytes - arena - t->before_bytes - t->graphs_bytes - t->connected_bytes, "\n");
     if (t->host_bytes)
         put_size(out, "         ", t->host_bytes, " of the host for what is offloaded\n");
+    if (t->disk_bytes)
+        put_size(out, "         ", t->disk_bytes, " on disk for optimizer states\n");
     if (t->checkpoint_bytes)
         put_size(out, "         ", t->checkpoint_bytes, " of the host for a checkpoint's copy\n");
 }
@@ -39,6 +41,8 @@ static void put_memory(struct str *out, const snug_session *s, const struct snug
         put_size(out, ", offloaded ", t->host_bytes, "");
     if (t->checkpoint_bytes)
         put_size(out, ", a checkpoint's copy ", t->checkpoint_bytes, "");
+    if (t->disk_bytes)
+        put_size(out, "; on disk ", t->disk_bytes, ", of which the system keeps in memory what has room");
     str_append(out, "\n");
 }
 
@@ -109,10 +113,10 @@ static int put_rate_test(struct str *out, const struct snug_summary *t, const st
 /* Names as in the Trainer's last line, where it has them. */
 static void print_summary_json(const snug_session *s, const struct snug_summary *t, const struct options *o)
 {
-    printf("{\"first_step\": %lld, \"steps\": %lld, \"arena_bytes\": %lld, \"host_bytes\": %lld, "
+    printf("{\"first_step\": %lld, \"steps\": %lld, \"arena_bytes\": %lld, \"host_bytes\": %lld, \"disk_bytes\": %lld, "
            "\"checkpoint_bytes\": %lld",
            (long long)t->first_step, (long long)t->steps, (long long)snug_peak_bytes(s), (long long)t->host_bytes,
-           (long long)t->checkpoint_bytes);
+           (long long)t->disk_bytes, (long long)t->checkpoint_bytes);
     if (t->steps)
         printf(", \"train_runtime\": %.6f, \"train_samples_per_second\": %.6g, \"train_tokens_per_second\": %.6g, "
                "\"first_step_seconds\": %.6f, \"data_wait_seconds\": %.6f, \"memory\": %lld",

@@ -22,11 +22,21 @@ void ISA(cpu_cast)(const struct args_cast *a, const struct call *c)
         cast(a, c->threads, false, true);
 }
 
-void ISA(cpu_move)(const struct args_move *a, const struct call *c)
+static void copy(const struct tensor *x, const struct tensor *y, int threads)
 {
     enum { PIECE = 1 << 18 };
-    int64_t bytes = dtype_bytes(a->x.dtype, tensor_elements(&a->x));
-#pragma omp parallel for schedule(static) num_threads(bytes <= PIECE ? 1 : c->threads)
+    int64_t bytes = dtype_bytes(x->dtype, tensor_elements(x));
+#pragma omp parallel for schedule(static) num_threads(bytes <= PIECE ? 1 : threads)
     for (int64_t at = 0; at < bytes; at += PIECE)
-        memcpy((char *)a->y.data + at, (const char *)a->x.data + at, (size_t)(bytes - at < PIECE ? bytes - at : PIECE));
+        memcpy((char *)y->data + at, (const char *)x->data + at, (size_t)(bytes - at < PIECE ? bytes - at : PIECE));
+}
+
+void ISA(cpu_move)(const struct args_move *a, const struct call *c)
+{
+    copy(&a->x, &a->y, c->threads);
+}
+
+void ISA(cpu_page)(const struct args_page *a, const struct call *c)
+{
+    copy(&a->x, &a->y, c->threads);
 }

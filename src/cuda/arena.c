@@ -12,6 +12,7 @@ static void release(const struct backend *b, void *p, int64_t bytes)
     cuda_lanes_settle(&d->lanes, NULL);
     cudaStreamSynchronize(d->call.stream);
     recordings_forget(&d->recordings);
+    cuda_pages_forget(&d->pages);
     memset(d->arena.image, 0, sizeof d->arena.image);
     d->arena.bytes = 0;
     d->arena.base = NULL;

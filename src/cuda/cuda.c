@@ -206,6 +206,7 @@ int backend_cuda_open(const struct cuda_settings *s, const struct backend **out,
     d->peers.n = s->ranks ? s->ranks : 1;
     d->peers.slot_most = cuda_nccl_slot_most(d->peers.n);
     d->call.peers = &d->peers;
+    d->call.pages = &d->pages;
     int code = s->profile ? open_absent(d, s, err) : open_device(d, s, err);
     d->base.reads_mask = d->call.sm90 ? reads_mask : NULL;
     if (code)

@@ -6,6 +6,7 @@
 #include "cuda/arena.h"
 #include "cuda/kernels.h"
 #include "cuda/measured.h"
+#include "cuda/pages.h"
 #include "cuda/peers/peers.h"
 #include "cuda/recordings.h"
 
@@ -16,6 +17,7 @@ struct cuda {
     struct cuda_lanes lanes;
     struct recordings recordings;
     struct cuda_measured measured;
+    struct cuda_pages pages; /* what call.pages is */
     struct cuda_peers peers; /* what call.peers is */
 
     struct cuda_settings settings; /* as it was opened */

@@ -8,6 +8,7 @@
 struct CUstream_st;
 struct cuda_products;
 struct cuda_peers;
+struct cuda_pages;
 
 /* What a kernel may use besides its tensors. */
 struct cuda_call {
@@ -18,6 +19,7 @@ struct cuda_call {
     bool tf32;                      /* products of F32 tensors may round their factors to tf32 */
     struct cuda_products *products; /* matrix products: cuBLASLt and its chosen algorithms (cuda/products/products.h) */
     const struct cuda_peers *peers; /* the other ranks (cuda/peers/peers.h); NULL: there is only one */
+    struct cuda_pages *pages;       /* copies to and from files (cuda/pages.h) */
     struct snug_err *err;
 };
 

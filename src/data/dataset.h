@@ -7,11 +7,11 @@
 #ifndef DATA_DATASET_H
 #define DATA_DATASET_H
 
+#include "base/files/scratch.h"
 #include "base/hash.h"
 #include "base/io.h"
 #include "base/stop.h"
 #include "data/labels.h"
-#include "data/tokens/scratch.h"
 #include "model/task.h"
 
 struct tokenizer;

@@ -34,9 +34,10 @@ static const char *wrong_slice(const struct graph *g, const struct value *v, str
                : NULL;
 }
 
+/* On disk is only what persists; in the host's memory also activations, and what is on its way between the disk and a device. */
 static bool may_be_far(const struct value *v)
 {
-    return v->persists || v->role == ROLE_ACTIVATION;
+    return v->persists || (v->memory == MEMORY_HOST && (v->role == ROLE_ACTIVATION || v->role == ROLE_WORKSPACE));
 }
 
 static int check_value(const struct graph *g, int id, const char *pass, struct snug_err *err)

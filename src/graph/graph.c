@@ -86,6 +86,7 @@ int graph_add_slice(struct graph *g, const char *name, int base, int64_t at, int
         v->live_in = b.live_in;
         v->persists = b.persists;
         v->rank = b.rank;
+        v->memory = b.memory;
         v->layer = b.layer;
     }
     return id;

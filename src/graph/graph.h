@@ -45,8 +45,9 @@ enum kin {
 };
 extern const char *const kin_names[KIN_COUNT];
 
-/* Where a value lies: where the backend computes, or in memory of the host that its kernels reach. Each has an arena. */
-enum memory { MEMORY_DEVICE, MEMORY_HOST, MEMORY_COUNT };
+/* Where a value lies: where the backend computes, in memory of the host that its kernels reach, or in a file that is mapped into the
+ * host's memory, which a device does not reach. Each has an arena. */
+enum memory { MEMORY_DEVICE, MEMORY_HOST, MEMORY_DISK, MEMORY_COUNT };
 
 /* What a node keeps busy. Nodes of one lane run one after another. Those of different lanes run side by side where the backend can do
  * that: graph/lanes.h says what waits for what. ORDER lane */
@@ -89,7 +90,7 @@ struct value {
     bool live_in;       /* holds something before the first node: inputs, weights, states, gradients that accumulate */
     bool live_out;      /* wanted after the last node */
     bool persists;      /* keeps its place between programs of a run */
-    enum memory memory; /* a slice lies where its base does; pass_place and pass_offload say what is in the host's */
+    enum memory memory; /* a slice lies where its base does; passes say what is elsewhere: place, offload and stage */
     int rank; /* only what persists may be of one rank alone, as what `rank` of a node says; a slice is of its base's */
     bool group;       /* a weight made of named slices, and no tensor of the file itself */
     struct init init; /* weights and states */

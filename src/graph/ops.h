@@ -223,6 +223,10 @@ OP(pull, IN(x) OUT(y), INT(from), NONE,
 OP(cast, IN(x) OUT(y), , NONE, "y = x in y's dtype, rounded to nearest even")
 OP(move, IN(x) OUT(y), , NONE, "y = x, of the same dtype, in another memory or in another place")
 SLOT(move, y, SLOT_OVERWRITES)
+OP(page, IN(x) OUT(y), FLAG(out), NONE,
+   "y = x, of the same dtype, one in a file that is mapped into the host's memory, the other in that memory: x is in "
+   "the file, with out y")
+SLOT(page, y, SLOT_OVERWRITES)
 OP(sumsq, IN(g) INOUT(partials), INT(at), NONE, "partials[at + i] = sum of squares of the i-th 65536 elements of g")
 OP(clip, IN(partials) UPD(scaler) F32(norm) F32(coef), REAL(max_norm), NONE,
    "norm = sqrt(sum of partials) / scale; coef = min(1, max_norm / (norm + 1e-6)) / scale, 1 / scale where max_norm "

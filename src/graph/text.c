@@ -29,6 +29,7 @@ static const char *const init_names[INIT_COUNT] = {"none", "zero", "one", "norma
 
 /* ORDER lane */
 static const char *const lane_names[LANE_COUNT] = {"compute", "in", "out"};
+static const char *const memory_names[MEMORY_COUNT] = {"device", "host", "disk"};
 
 /* The members of struct value that are true or not, and their words in a text. */
 #define VALUE_FLAGS(F)                                                                                                 \
@@ -80,8 +81,8 @@ static void put_value(struct str *p, const struct graph *g, int id)
         str_printf(p, " pad_rows=%lld", (long long)v->pad_rows);
     if (v->rank)
         str_printf(p, " rank=%d", v->rank);
-    if (v->memory == MEMORY_HOST)
-        str_append(p, " memory=host");
+    if (v->memory)
+        str_printf(p, " memory=%s", memory_names[v->memory]);
     if (v->init.kind)
         str_printf(p, " init=%s:%.17g:%lld%s", init_names[v->init.kind], v->init.std, (long long)v->init.zero_row,
                    v->init.head ? ":head" : "");
@@ -361,9 +362,12 @@ static int read_property(struct reader *r, struct value *v)
         if (!take_int(r, &k))
             return bad(r, "a number");
         v->rank = (int)k;
-    } else if (take(r, "memory=host"))
-        v->memory = MEMORY_HOST;
-    else if (take(r, "init="))
+    } else if (take(r, "memory=")) {
+        int memory = take_name(r, memory_names, MEMORY_COUNT);
+        if (memory < 0)
+            return bad(r, "a memory");
+        v->memory = (enum memory)memory;
+    } else if (take(r, "init="))
         return read_init(r, &v->init);
     else if (!take_flag(r, v))
         return bad(r, "a property of a value");

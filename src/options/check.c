@@ -366,6 +366,14 @@ int options_recompute(const struct options *o)
     return *end || o->recompute[0] < '0' || o->recompute[0] > '9' || n < 1 || n > 100000 ? RECOMPUTE_UNKNOWN : (int)n;
 }
 
+static int check_offload(const struct options *o, struct snug_err *err)
+{
+    if (o->offload_optimizer != OPT_OFFLOAD_DISK || o->offload_dir)
+        return SNUG_OK;
+    return err_set(err, SNUG_ERR_USAGE,
+                   "--offload-optimizer disk: no folder is given; add --offload-dir DIR, on a fast disk");
+}
+
 int options_activations(const struct options *o)
 {
     bool sent = o->gradient_checkpointing && o->gradient_checkpointing_kwargs_offload;
@@ -444,6 +452,7 @@ int options_check(struct options *o, struct snug_err *err)
     if (o->command & (CMD_TRAIN | CMD_PLAN)) {
         TRY(check_reports(o, err));
         TRY(check_recompute(o, err));
+        TRY(check_offload(o, err));
         derive(o);
         TRY(check_schedule(o, err));
         TRY(check_best_model(o, err));

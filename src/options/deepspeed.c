@@ -48,9 +48,10 @@ const struct deepspeed_key deepspeed_keys[] = {
     {"zero_optimization.cpu_offload", DEEPSPEED_FLAG, OPTION_offload_optimizer, "cpu", NULL},
     {"zero_optimization.cpu_offload_params", DEEPSPEED_FLAG, OPTION_offload_param, "cpu", NULL},
     {"zero_optimization.offload_optimizer", DEEPSPEED_OBJECT, 0,
-     "buffer_count fast_init nvme_path pin_memory pipeline_read pipeline_write ratio super_offload", NULL},
-    {"zero_optimization.offload_optimizer.device", DEEPSPEED_SETS, OPTION_offload_optimizer, "none cpu",
-     "states lie on the device or in the host's memory; give none or cpu"},
+     "buffer_count fast_init pin_memory pipeline_read pipeline_write ratio super_offload", NULL},
+    {"zero_optimization.offload_optimizer.device", DEEPSPEED_SETS, OPTION_offload_optimizer, "none cpu nvme=disk",
+     "states lie on the device, in the host's memory or on disk; give none, cpu or nvme"},
+    {"zero_optimization.offload_optimizer.nvme_path", DEEPSPEED_SETS, OPTION_offload_dir, NULL, NULL},
     {"zero_optimization.offload_param", DEEPSPEED_OBJECT, 0, "buffer_count buffer_size max_in_cpu nvme_path pin_memory",
      NULL},
     {"zero_optimization.offload_param.device", DEEPSPEED_SETS, OPTION_offload_param, "none cpu",
@@ -140,8 +141,9 @@ static int compare(struct options *o, int option, const char *from, const char *
     const void *a = option_member(&asked, option), *b = option_member(o, option);
     const struct opt_steps *x = a, *y = b;
     if (!code)
-        *same =
-            row->type == OPTION_STEPS ? x->steps == y->steps && x->ratio == y->ratio : !memcmp(a, b, sizes[row->type]);
+        *same = row->type == OPTION_STEPS ? x->steps == y->steps && x->ratio == y->ratio
+                : row->type == OPTION_STR ? !strcmp(*(const char *const *)a, *(const char *const *)b)
+                                          : !memcmp(a, b, sizes[row->type]);
     options_free(&asked);
     return code;
 }

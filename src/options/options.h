@@ -79,6 +79,7 @@ const char *command_name(unsigned bit); /* "train", "debug grad", … */
 #define WORDS_THRESHOLD(W) W(THRESHOLD_REL, "rel") W(THRESHOLD_ABS, "abs")
 #define WORDS_KEEP(W) W(KEEP_AUTO, "auto") W(KEEP_RESIDENT, "resident") W(KEEP_TRANSIENT, "transient")
 #define WORDS_OFFLOAD(W) W(OFFLOAD_AUTO, "auto") W(OFFLOAD_NONE, "none") W(OFFLOAD_CPU, "cpu")
+#define WORDS_OFFLOAD_STATES(W) WORDS_OFFLOAD(W) W(OFFLOAD_DISK, "disk")
 #define WORDS_DTYPE(W)                                                                                                 \
     W(DTYPE_FP32, "fp32")                                                                                              \
     W(DTYPE_BF16, "bf16") W(DTYPE_PURE_BF16, "pure-bf16") W(DTYPE_FP16, "fp16") W(DTYPE_TF32, "tf32")
@@ -99,7 +100,7 @@ enum { WORDS_RAMP(OPT_WORD_ID) };
 enum { WORDS_MODE(OPT_WORD_ID) };
 enum { WORDS_THRESHOLD(OPT_WORD_ID) };
 enum { WORDS_KEEP(OPT_WORD_ID) };
-enum { WORDS_OFFLOAD(OPT_WORD_ID) };
+enum { WORDS_OFFLOAD_STATES(OPT_WORD_ID) };
 enum { WORDS_DTYPE(OPT_WORD_ID) };
 enum { WORDS_OUTTYPE(OPT_WORD_ID) };
 enum { WORDS_GRADIENTS(OPT_WORD_ID) };

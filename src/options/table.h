@@ -251,8 +251,10 @@ OPT(WORD, weight_copies, "auto", KEEP, MODEL, 0,
     "16-bit weights: resident, or transient, made at each use; auto: as a GPU has room")
 OPT(WORD, dropout_masks, "auto", KEEP, TRAINING, 0,
     "of attention: resident, as bits, or transient, made again; auto: as a GPU has room")
-OPT(WORD, offload_optimizer, "auto", OFFLOAD, TRAINING, 0,
-    "optimizer states in the host's memory: all (cpu), none, or those a GPU has no room for")
+OPT(WORD, offload_optimizer, "auto", OFFLOAD_STATES, TRAINING, 0,
+    "optimizer states in the host's memory: all (cpu), none, those a GPU has no room for; disk: in a file")
+OPT(STR, offload_dir, "none", "DIR", TRAINING, 0,
+    "the folder of that file, on a fast disk; it has no name, and is gone when the run ends")
 OPT(WORD, offload_param, "auto", OFFLOAD, TRAINING, 0,
     "fp32 weights in host memory where 16-bit copies stay: all (cpu), none, as a GPU has no room")
 OPT(WORD, offload_activations, "auto", OFFLOAD, TRAINING, 0,
@@ -772,6 +774,7 @@ OPT_SERVES(num_beams, eval_samples, "*")
 OPT_SERVES(num_beams, predict_with_generate, "true")
 OPT_SERVES(max_new_tokens, predict_with_generate, "true")
 OPT_NEEDS(gradient_checkpointing_kwargs_every_n_layers, gradient_checkpointing, "true")
+OPT_NEEDS(offload_dir, offload_optimizer, "disk")
 OPT_NEEDS(gradient_checkpointing_kwargs_offload, gradient_checkpointing, "true")
 OPT_NEEDS(logging_steps, logging_strategy, "steps")
 OPT_NEEDS(logging_first_step, logging_strategy, "steps|epoch")

@@ -118,6 +118,8 @@ struct choices {
      * there, but a GPU takes longer with fewer updates at a time, and weights have changed before it is known that the
      * norm is not finite. */
     bool updates_at_end;
+    /* The optimizer's states lie in a file, but for small ones and for those that forward nodes read, too (`ahead`). */
+    bool states_on_disk;
     int host_layers; /* the optimizer's states of layers 0 … host_layers-1 lie in the host's memory, where updates reach them */
     /* What lies in the host's memory is brought to the device as early as the peak leaves room for it. false: that of two groups of updates
      * (pass_stage), or of two layers (pass_offload), at a time. */
@@ -125,6 +127,8 @@ struct choices {
     int host_weights; /* and the weights of so many layers whose 16-bit copies stay on the device, for the other nodes */
     int host_activations; /* and the activations of so many layers, between the passes; besides those that `recompute` sends */
 };
+
+enum { STATE_PAGED_BYTES = 16 << 10 }; /* smaller states are in no file */
 
 /* Whether an activation may leave for the host's memory, if its layer's do: it is no smaller than what starting a copy is worth. */
 bool activation_may_leave(const struct value *v, struct dims max);
@@ -267,7 +271,8 @@ bool update_decays(const struct value *weight); /* false for biases and norms, a
 
 /* place: puts the optimizer's states of choices.host_layers layers, the embeddings being layer 0, into the host's memory, in all programs
  * that have them. Likewise the weights of choices.host_weights layers that only updates read, and embed, which reads a few rows: those with
- * copies that stay, and tables. Requires: update done, if there is one. Keeps: results, bit for bit. */
+ * copies that stay, and tables. With choices.states_on_disk the states of all layers are in a file. Requires: update done, if there is one.
+ * Keeps: results, bit for bit. */
 
 /* recompute: drops activations after the forward nodes of a segment of layers, and computes them again before its backward
  * nodes. Sets recomputed_layers. Requires: grad done. Keeps: results, bit for bit.
@@ -307,7 +312,8 @@ recompute_restart(const struct node *n); /* where its inputs are not computed ag
 /* stage: brings what updates use of the host's memory to the device before them and back behind them, by `move` on the lanes of copies
  * (graph/lanes.h). Updates that follow one another are cut into groups of 32 MiB, which have buffers on the device in turn. With
  * choices.prefetch there are as many buffers as have room below the peak; else two, which make it higher where it is at the updates. Of
- * small tensors the kernels follow the pointer, as without this pass. Requires: the order of nodes is final. Keeps: results, bit for bit.
- * */
+ * small tensors the kernels follow the pointer, as without this pass. Between a file and the device a tensor goes piece by piece by way of
+ * the host's memory, where a `page` on the same lane reads or writes it. Requires: the order of nodes is final. Keeps: results, bit for
+ * bit. */
 
 #endif

@@ -6,6 +6,13 @@ static bool is_state_of_optimizer(const struct value *v)
     return v->role == ROLE_STATE && v->kin;
 }
 
+/* Whether only updates use it, so that a device gets it from a file (pass_stage), and it is large enough: of less, a copy takes longer to
+ * begin than it lasts. */
+static bool may_page(const struct value *v)
+{
+    return v->kin != KIN_AHEAD && dtype_bytes(v->dtype, value_elements(v, (struct dims){0})) >= STATE_PAGED_BYTES;
+}
+
 /* An update reads and writes a weight in any memory, and embed reads a few of its rows. */
 static bool reads_from_afar(const struct use *u, const struct node *n)
 {
@@ -41,6 +48,8 @@ void pass_place(struct graph *g, struct pass_settings *s)
         struct value *v = graph_value(g, i);
         if (v->base)
             v->memory = graph_value(g, v->base)->memory;
+        else if (is_state_of_optimizer(v) && s->choices.states_on_disk)
+            v->memory = may_page(v) ? MEMORY_DISK : MEMORY_DEVICE;
         else if (is_state_of_optimizer(v) && v->layer < s->choices.host_layers)
             v->memory = MEMORY_HOST;
     }

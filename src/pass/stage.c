@@ -1,5 +1,5 @@
-/* stage: what updates use of the host's memory comes to the device before them, and goes back behind them, in buffers that are used in
- * turn. Updates that follow one another are cut into groups; the copies of one run beside the updates of another. */
+/* stage: what updates use of the host's memory, or of a file, comes to the device before them and goes back behind them, in buffers that
+ * are used in turn. Updates that follow one another are cut into groups; the copies of one run beside the updates of another. */
 #include "graph/lanes.h"
 #include "pass/node_list.h"
 #include "pass/pass.h"
@@ -9,6 +9,7 @@
 
 enum {
     GROUP_BYTES = 32 << 20, /* of a group, but for a tensor that is larger: long enough for the link's full rate */
+    PIECE_BYTES = 32 << 20, /* between a file and the device at a time */
     LEAST_BYTES = 16 << 10, /* of less, starting a copy takes longer than the update's own way to the host */
     LEAST_BUFFERS = 2
 };
@@ -22,7 +23,7 @@ struct group {
 };
 
 struct move {
-    int far, near; /* the value in the host's memory, and its place in a buffer */
+    int far, near; /* the value in the host's memory or on disk, and its place in a buffer */
     bool returns;
 };
 
@@ -39,6 +40,8 @@ struct stage {
     struct buffer *buffers;
     size_t cap_groups, cap_moves, cap_buffers;
     int n_groups, n_moves, n_buffers;
+    /* In the host's memory, for a piece on its way from or to a file; 0: there is none. */
+    int between[LANE_COUNT][DT_COUNT];
     int used;         /* buffers that the rank at hand has used: the first ones */
     int64_t *taken;   /* by node: the most bytes that live then or later, without buffers */
     int64_t most;     /* more may not live at once for the sake of a buffer that could be done without */
@@ -61,8 +64,9 @@ static int64_t bytes_of(const struct value *v)
 static bool is_far(const struct stage *s, const struct node *n, int slot)
 {
     const struct value *v = graph_value(s->g, n->u.slot[slot]);
-    return n->u.slot[slot] && op_is_update(n->op) && v->memory == MEMORY_HOST && !v->pitch &&
-           bytes_of(v) >= LEAST_BYTES;
+    if (!n->u.slot[slot] || !op_is_update(n->op) || v->pitch)
+        return false;
+    return v->memory == MEMORY_DISK || (v->memory == MEMORY_HOST && bytes_of(v) >= LEAST_BYTES);
 }
 
 static int64_t far_bytes(const struct stage *s, const struct node *n)
@@ -242,14 +246,57 @@ static void give_buffers(struct stage *s)
 
 /* ---- nodes ---- */
 
+/* So many elements of `id` from `at` on. */
+static int piece_of(struct stage *s, int id, int64_t at, int64_t elements)
+{
+    return graph_add_slice(s->g, NULL, id, at, 1, &DIM(elements));
+}
+
+/* Room for `elements` at least. */
+static int room_between(struct stage *s, const struct node *n, enum dtype type, int64_t elements)
+{
+    int *room = &s->between[n->lane][type];
+    if (!*room)
+        *room = graph_add_value(s->g, NULL, ROLE_WORKSPACE, type, 1, &DIM(0));
+    struct value *v = graph_value(s->g, *room);
+    v->memory = MEMORY_HOST;
+    v->layer = n->layer;
+    v->shape[0].c = elements > v->shape[0].c ? elements : v->shape[0].c;
+    return *room;
+}
+
+/* Piece by piece, by way of the host's memory. */
+static void append_pages(struct stage *s, struct node_list *l, const struct move *m, struct node n)
+{
+    const struct value v = *graph_value(s->g, m->far);
+    const int64_t all = value_elements(&v, (struct dims){0}), most = PIECE_BYTES / dtype_bytes(v.dtype, 1);
+    const bool in = n.lane == LANE_IN;
+    for (int64_t at = 0; at < all && !s->g->err.code; at += most) {
+        int64_t elements = all - at < most ? all - at : most;
+        int far = piece_of(s, m->far, at, elements), near = piece_of(s, m->near, at, elements);
+        int between = piece_of(s, room_between(s, &n, v.dtype, elements), 0, elements);
+        struct node page = n;
+        page.op = OP_page;
+        page.u.page = (struct op_page){.x = in ? far : between, .y = in ? between : far, .out = !in};
+        n.u.move = (struct op_move){.x = in ? between : near, .y = in ? near : between};
+        node_list_append(s->g, l, in ? &page : &n);
+        node_list_append(s->g, l, in ? &n : &page);
+    }
+}
+
 static void append_moves(struct stage *s, struct node_list *l, const struct group *x, enum lane lane)
 {
     for (int i = x->moves; i < x->moves + x->n_moves; i++) {
         const struct move *m = &s->moves[i];
+        const struct value *far = graph_value(s->g, m->far);
         bool in = lane == LANE_IN;
-        struct node n = {.op = OP_move, .lane = lane, .rank = x->rank, .layer = graph_value(s->g, m->far)->layer};
+        struct node n = {.op = OP_move, .lane = lane, .rank = x->rank, .layer = far->layer};
         n.u.move = (struct op_move){.x = in ? m->far : m->near, .y = in ? m->near : m->far};
-        if (in || m->returns)
+        if (!in && !m->returns)
+            continue;
+        if (far->memory == MEMORY_DISK)
+            append_pages(s, l, m, n);
+        else
             node_list_append(s->g, l, &n);
     }
 }

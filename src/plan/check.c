@@ -64,9 +64,7 @@ static void add_box(struct reach *r, int range, int low, int high, int box)
 static int check_boxes(const struct plan *p, const struct program *g, enum memory memory, struct reach *r, int n,
                        struct snug_err *err)
 {
-    bool host = memory == MEMORY_HOST;
-    int64_t whole = host ? p->host_bytes : p->arena_bytes;
-    int64_t lasts = host ? p->host_persistent_bytes : p->persistent_bytes;
+    int64_t whole = plan_bytes(p, memory), lasts = plan_persistent_bytes(p, memory);
     for (int i = 1; i < n; i++) {
         const struct box *x = &r->boxes[i];
         int below = find_highest(r, 1, 0, r->leaves, x);
@@ -143,7 +141,7 @@ static int by_rank(const void *a, const void *b)
 static int check_owned(const struct plan *p, const struct program *g, enum memory memory, struct snug_err *err)
 {
     struct box *boxes = mem_alloc((size_t)g->graph.n_values * sizeof *boxes);
-    int64_t end = memory == MEMORY_HOST ? p->host_persistent_bytes : p->persistent_bytes;
+    int64_t end = plan_persistent_bytes(p, memory);
     if (!boxes)
         return err_no_memory(err, (unsigned long long)g->graph.n_values * sizeof *boxes);
     int n = list_boxes(g, memory, true, boxes, err), code = n < 0 ? SNUG_ERR_ENV : SNUG_OK;

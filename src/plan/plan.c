@@ -38,19 +38,25 @@ bool plan_is_transient(const struct program *g, int id)
 
 /* ---- lifetimes ---- */
 
+static bool uses_any(const struct graph *g, const struct node *n, const bool *roots)
+{
+    for (int i = 0; i < node_op(n)->n_slots; i++)
+        if (n->u.slot[i] && roots[value_root(g, n->u.slot[i])])
+            return true;
+    return false;
+}
+
 /* The latest node before which what trails has room below the peak all along, and before which nothing uses it; 0: there is none. */
 static int find_settle(const struct program *g, const bool *trails, const int64_t *bytes)
 {
     int64_t most = 0, more = 0;
-    int k = 1, end = g->graph.n_nodes;
+    int k = 1, end = 1;
     for (int i = 1; i <= g->graph.n_nodes; i++)
         most = bytes[i] > most ? bytes[i] : most;
-    for (int i = 1; i < g->graph.n_values; i++) {
-        if (!trails[i] || g->graph.values[i].persists)
-            continue;
-        more += value_bytes(graph_value(&g->graph, i), g->max);
-        end = g->first[i] < end ? g->first[i] : end;
-    }
+    for (int i = 1; i < g->graph.n_values; i++)
+        more += trails[i] && plan_is_transient(g, i) ? value_bytes(graph_value(&g->graph, i), g->max) : 0;
+    while (end < g->graph.n_nodes && !uses_any(&g->graph, &g->graph.nodes[end], trails))
+        end++;
     while (k < end && bytes[k] + more <= most)
         k++;
     while (k > 1 && k < g->graph.n_nodes && g->graph.nodes[k].joins) /* whole launches alone */
@@ -139,12 +145,17 @@ static int count_owners(const struct plan *p)
     return n;
 }
 
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
 /* What is of one rank lies behind what all have, from the same place on in each rank's arena: a plan does for all of them. */
 static void place_owned(struct plan *p)
 {
     int n = count_owners(p);
     for (enum memory m = 0; m < MEMORY_COUNT; m++)
-        p->owned_at[m] = m == MEMORY_HOST ? p->host_bytes : p->persistent_bytes;
+        p->owned_at[m] = plan_persistent_bytes(p, m);
     p->least_bytes = n ? INT64_MAX : p->persistent_bytes;
     for (int rank = 1; rank <= n; rank++) {
         int64_t end[MEMORY_COUNT];
@@ -153,17 +164,19 @@ static void place_owned(struct plan *p)
         if (rank == 1 || end[MEMORY_DEVICE] > p->persistent_bytes)
             p->fullest = rank;
         p->least_bytes = end[MEMORY_DEVICE] < p->least_bytes ? end[MEMORY_DEVICE] : p->least_bytes;
-        p->persistent_bytes = end[MEMORY_DEVICE] > p->persistent_bytes ? end[MEMORY_DEVICE] : p->persistent_bytes;
-        p->host_bytes = end[MEMORY_HOST] > p->host_bytes ? end[MEMORY_HOST] : p->host_bytes;
+        p->persistent_bytes = larger(end[MEMORY_DEVICE], p->persistent_bytes);
+        p->host_persistent_bytes = larger(end[MEMORY_HOST], p->host_persistent_bytes);
+        p->disk_bytes = larger(end[MEMORY_DISK], p->disk_bytes);
     }
 }
 
 /* ---- what lives within a program ---- */
 
-/* Activations in the host's memory are all there where the backward pass begins, so each has a place of its own. */
+/* Activations in the host's memory are all there where the backward pass begins, and what is on its way between a disk and a device is used
+ * again and again, so each has a place of its own. */
 static void place_in_host(struct plan *p)
 {
-    p->host_persistent_bytes = p->host_bytes;
+    p->host_bytes = p->host_persistent_bytes;
     for (int k = 0; k < p->n_programs; k++) {
         struct program *g = &p->programs[k];
         int64_t end = p->host_persistent_bytes;
@@ -174,7 +187,7 @@ static void place_in_host(struct plan *p)
             g->at[i] = end;
             end += plan_room(p, g, i);
         }
-        p->host_bytes = end > p->host_bytes ? end : p->host_bytes;
+        p->host_bytes = larger(end, p->host_bytes);
     }
 }
 
@@ -253,7 +266,8 @@ int plan_pack(struct plan *p, struct snug_err *err)
     end[MEMORY_DEVICE] += p->images_bytes;
     place_persistent(p, false, 0, end);
     p->persistent_bytes = end[MEMORY_DEVICE];
-    p->host_bytes = end[MEMORY_HOST];
+    p->host_persistent_bytes = end[MEMORY_HOST];
+    p->disk_bytes = end[MEMORY_DISK];
     place_owned(p);
     place_in_host(p);
     for (int k = 0; k < p->n_programs; k++) {

@@ -1,5 +1,5 @@
-/* plan.h: where every value of a run lies. One arena, allocated once, and one in the host's memory where some values are to lie
- * there. First comes what persists (inputs, with room for those
+/* plan.h: where every value of a run lies. One arena, allocated once, one in the host's memory where some values are to lie
+ * there, and one in a file. First comes what persists (inputs, with room for those
  * on their way, weights, states, accumulated gradients), at the same place in every program of the run; behind it the
  * values of one program at a time, packed by lifetime. All sizes are for the largest micro-batch, so a step never allocates. */
 #ifndef PLAN_PLAN_H
@@ -45,14 +45,14 @@ struct plan {
     int fullest;         /* the rank that has most of its own, counted from 1; 0: nothing is of one rank */
     int64_t arena_bytes; /* persistent + the largest program's transient part */
     int64_t lower_bound_bytes;
-    int64_t host_bytes; /* the arena in the host's memory; 0: there is none */
-    int64_t
-        host_persistent_bytes; /* of it, at its start; behind lie activations of one program at a time (pass_offload) */
-    int64_t images_bytes;      /* likewise in the host's memory: the inputs' images, one for each room of `staging` */
-    int largest;               /* the program whose transient part is largest */
-    int64_t results_bytes;     /* in the host's memory: results on their way to it; set by the owner */
-    int64_t checkpoint_bytes;  /* besides the arena: the copy of a checkpoint that is being written; set by the owner */
-    int64_t metrics_bytes;     /* likewise, in the host's memory: what the metrics of an evaluation keep of all rows */
+    int64_t host_bytes;            /* the arena in the host's memory; 0: there is none */
+    int64_t host_persistent_bytes; /* of it, at its start; behind lies what one program at a time has there */
+    int64_t disk_bytes;            /* the arena in a file, which all persists; 0: there is none */
+    int64_t images_bytes;     /* likewise in the host's memory: the inputs' images, one for each room of `staging` */
+    int largest;              /* the program whose transient part is largest */
+    int64_t results_bytes;    /* in the host's memory: results on their way to it; set by the owner */
+    int64_t checkpoint_bytes; /* besides the arena: the copy of a checkpoint that is being written; set by the owner */
+    int64_t metrics_bytes;    /* likewise, in the host's memory: what the metrics of an evaluation keep of all rows */
 };
 
 /* Where the arenas of a plan begin; NULL where there is none. */
@@ -65,6 +65,17 @@ struct program *plan_add(struct plan *p, const char *name, struct dims max, stru
 
 /* Lifetimes and offsets for all programs. SNUG_STOPPED where p->stop asks for it. */
 int plan_pack(struct plan *p, struct snug_err *err);
+
+/* Of each memory: the arena's bytes, and those of what persists, at its start. */
+static inline int64_t plan_bytes(const struct plan *p, enum memory m)
+{
+    return m == MEMORY_DEVICE ? p->arena_bytes : m == MEMORY_HOST ? p->host_bytes : p->disk_bytes;
+}
+
+static inline int64_t plan_persistent_bytes(const struct plan *p, enum memory m)
+{
+    return m == MEMORY_DEVICE ? p->persistent_bytes : m == MEMORY_HOST ? p->host_persistent_bytes : p->disk_bytes;
+}
 
 /* Proves that no two values that live at once share a byte, that everything lies inside the arena and aligned, and that
  * what persists lies at one place in all programs. A failure is a bug. */

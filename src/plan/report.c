@@ -12,7 +12,7 @@ enum { SHARES_SHOWN = 6 }; /* without --anatomy */
 const char *plan_host_holds(const struct plan *p)
 {
     static const char *const words[2][2][2] = {
-        {{"nothing", "activations"}, {"weights", "weights and activations"}},
+        {{"what is on its way to a disk", "activations"}, {"weights", "weights and activations"}},
         {{"optimizer states", "optimizer states and activations"},
          {"optimizer states and weights", "optimizer states, weights and activations"}}};
     bool holds[ROLE_COUNT] = {false};
@@ -121,6 +121,8 @@ void plan_report_text(const struct plan *p, struct str *out)
     str_printf(out, "arena: %lld bytes (lower bound %lld)", (long long)p->arena_bytes, (long long)p->lower_bound_bytes);
     if (p->host_bytes)
         str_printf(out, ", %s in the host's memory: %lld bytes", plan_host_holds(p), (long long)p->host_bytes);
+    if (p->disk_bytes)
+        str_printf(out, ", optimizer states on disk: %lld bytes", (long long)p->disk_bytes);
     if (p->images_bytes)
         str_printf(out, ", memory of the host for inputs and results: %lld bytes", (long long)plan_transfer_bytes(p));
     if (p->checkpoint_bytes)
@@ -252,13 +254,15 @@ void plan_report_json(const struct plan *p, struct str *out)
     if (!find_peak(p, &peak, out))
         return;
     str_printf(out,
-               "{\"arena_bytes\":%lld,\"least_rank_bytes\":%lld,\"host_bytes\":%lld,\"transfer_bytes\":%lld,"
+               "{\"arena_bytes\":%lld,\"least_rank_bytes\":%lld,\"host_bytes\":%lld,\"disk_bytes\":%lld,\"transfer_"
+               "bytes\":%lld,"
                "\"persistent_bytes\":%lld,\"lower_bound_bytes\":%lld,\"gap_bytes\":%lld,"
                "\"checkpoint_bytes\":%lld,\"metrics_bytes\":%lld,\"components\":",
                (long long)p->arena_bytes, (long long)(p->arena_bytes - p->persistent_bytes + p->least_bytes),
-               (long long)p->host_bytes, (long long)plan_transfer_bytes(p), (long long)p->persistent_bytes,
-               (long long)p->lower_bound_bytes, (long long)(p->arena_bytes - p->lower_bound_bytes),
-               (long long)p->checkpoint_bytes, (long long)p->metrics_bytes);
+               (long long)p->host_bytes, (long long)p->disk_bytes, (long long)plan_transfer_bytes(p),
+               (long long)p->persistent_bytes, (long long)p->lower_bound_bytes,
+               (long long)(p->arena_bytes - p->lower_bound_bytes), (long long)p->checkpoint_bytes,
+               (long long)p->metrics_bytes);
     put_components_json(out, peak.all.by_component);
     str_printf(out, ",\"frozen_bytes\":%lld", (long long)peak.all.frozen);
     put_peak_json(out, p, &peak);

@@ -29,7 +29,7 @@ static int tune(struct run *r, void (*begins)(void *ctx), void *ctx, bool *chang
 
 int run_open(struct run *r, const struct compile_settings *s, const struct choices *choices, struct snug_err *err)
 {
-    *r = (struct run){.backend = s->backend, .threads = s->threads};
+    *r = (struct run){.backend = s->backend, .threads = s->threads, .offload_dir = s->offload_dir, .io = s->io};
     return compile_run(s, choices, &r->plan, &r->where, err);
 }
 
@@ -46,6 +46,18 @@ int run_tune(struct run *r, const struct compile_settings *s, const struct choic
     return compile_run(s, choices, &r->plan, &r->where, err);
 }
 
+static int alloc_on_disk(struct run *r, struct snug_err *err)
+{
+    struct scratch file;
+    TRY(scratch_open(r->io, r->offload_dir, &file, err));
+    int code = scratch_reserve(&file, r->plan.disk_bytes, err);
+    if (!code)
+        code = scratch_map(&file, IO_MAP_SHARED, &r->disk, err);
+    scratch_drop(&file);
+    r->arenas.of[MEMORY_DISK] = r->disk.p;
+    return code;
+}
+
 int run_alloc(struct run *r, struct snug_err *err)
 {
     void *p;
@@ -60,6 +72,8 @@ int run_alloc(struct run *r, struct snug_err *err)
         TRY(r->backend->arena->alloc_host(r->backend, r->plan.images_bytes, &r->images, err));
     TRY(r->backend->arena->alloc(r->backend, r->plan.arena_bytes, r->plan.inputs_bytes, r->images, &p, err));
     r->arenas.of[MEMORY_DEVICE] = p;
+    if (r->plan.disk_bytes)
+        TRY(alloc_on_disk(r, err));
     if (!r->plan.host_bytes)
         return SNUG_OK;
     TRY(r->backend->arena->alloc_host(r->backend, r->plan.host_bytes, &p, err));
@@ -74,6 +88,7 @@ void run_close(struct run *r)
         r->backend->arena->free(r->backend, r->arenas.of[MEMORY_DEVICE], r->plan.arena_bytes);
     if (r->arenas.of[MEMORY_HOST])
         r->backend->arena->free_host(r->backend, r->arenas.of[MEMORY_HOST]);
+    mapping_close(&r->disk);
     if (r->images)
         r->backend->arena->free_host(r->backend, r->images);
     mem_free(r->work);
@@ -85,8 +100,13 @@ void run_close(struct run *r)
 
 struct run run_beside(const struct run *of, const struct backend *backend)
 {
-    return (struct run){
-        .backend = backend, .threads = of->threads, .plan = of->plan, .where = of->where, .shares_plan = true};
+    return (struct run){.backend = backend,
+                        .threads = of->threads,
+                        .plan = of->plan,
+                        .where = of->where,
+                        .offload_dir = of->offload_dir,
+                        .io = of->io,
+                        .shares_plan = true};
 }
 
 int run_copy_persistent(struct run *to, const struct run *from, struct snug_err *err)
@@ -95,10 +115,10 @@ int run_copy_persistent(struct run *to, const struct run *from, struct snug_err 
     int64_t first = from->plan.inputs_bytes;
     TRY(b->arena->upload(b, to->arenas.of[MEMORY_DEVICE] + first, from->arenas.of[MEMORY_DEVICE] + first,
                          from->plan.owned_at[MEMORY_DEVICE] - first, err));
-    if (!from->plan.owned_at[MEMORY_HOST])
-        return SNUG_OK;
-    return b->arena->upload(b, to->arenas.of[MEMORY_HOST], from->arenas.of[MEMORY_HOST],
-                            from->plan.owned_at[MEMORY_HOST], err);
+    for (enum memory m = MEMORY_DEVICE + 1; m < MEMORY_COUNT; m++)
+        if (from->plan.owned_at[m])
+            TRY(b->arena->upload(b, to->arenas.of[m], from->arenas.of[m], from->plan.owned_at[m], err));
+    return SNUG_OK;
 }
 
 /* In the arena of the rank that has it, if that one is in this process; NULL where there is none, or no room for it. */
@@ -135,6 +155,7 @@ static struct run_value describe(const struct run *r, const struct program *g, i
     const struct value *v = graph_value(&g->graph, id);
     struct run_value out = {.name = v->name,
                             .data = place_of(r, g, id),
+                            .memory = v->memory,
                             .rank = v->rank,
                             .dtype = v->dtype,
                             .role = v->role,

@@ -2,6 +2,7 @@
 #ifndef RUN_RUN_H
 #define RUN_RUN_H
 
+#include "base/files/scratch.h"
 #include "compile.h"
 #include "run/op_times.h"
 
@@ -10,12 +11,15 @@ struct run {
     int threads;
     struct plan plan;
     struct programs where;
-    struct arenas arenas; /* NULL until run_alloc; that of MEMORY_DEVICE is device memory on a device */
-    void *images;         /* of the inputs, in the host's memory; NULL until run_alloc, and where the plan has none */
-    struct work *work;    /* room for the nodes of the longest program */
-    int *place;           /* by node: its number among what was given to the backend, from 1 on */
-    int given;            /* the last of these numbers */
-    int trailing;         /* the program, counted from 1, that lanes may still work for; 0: none */
+    struct arenas arenas;    /* NULL until run_alloc; that of MEMORY_DEVICE is device memory on a device */
+    struct mapping disk;     /* what that of MEMORY_DISK is */
+    const char *offload_dir; /* where its file is, by way of `io` */
+    const struct io *io;
+    void *images;      /* of the inputs, in the host's memory; NULL until run_alloc, and where the plan has none */
+    struct work *work; /* room for the nodes of the longest program */
+    int *place;        /* by node: its number among what was given to the backend, from 1 on */
+    int given;         /* the last of these numbers */
+    int trailing;      /* the program, counted from 1, that lanes may still work for; 0: none */
     const struct rank *rank; /* of several, each with a run of its own: which one; NULL: there is only this */
     const struct run *const
         *ranks;             /* those of all of them, where what one rank has alone is found; NULL: there is only this */
@@ -42,7 +46,8 @@ void run_close(struct run *r);
 struct run_value {
     const char *name;
     void *data; /* in the arena */
-    int rank;   /* that has it alone, counted from 1; 0: all have it */
+    enum memory memory;
+    int rank; /* that has it alone, counted from 1; 0: all have it */
     enum dtype dtype;
     enum role role;
     enum kin kin;

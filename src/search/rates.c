@@ -21,13 +21,16 @@ struct rates rates_of(const struct backend *b, const struct precision *p, int th
         .flops = narrow ? 4e14 : 5e13, .bytes = 2.5e12, .host_bytes = pcie, .least = 3e-6, .sizes = sizes};
 }
 
+static const double disk_rate = 2e9; /* bytes a second, each way, of one that is fast */
+
 double rates_node(const struct rates *r, const struct program *g, const struct node *n)
 {
     union args_any args;
     compile_args(g, n, r->sizes.T ? r->sizes : g->max, NULL, &args);
     double compute = node_op(n)->flops(&args) / r->flops;
-    double move =
-        compile_bytes(g, n, &args, MEMORY_DEVICE) / r->bytes + compile_bytes(g, n, &args, MEMORY_HOST) / r->host_bytes;
+    double move = compile_bytes(g, n, &args, MEMORY_DEVICE) / r->bytes +
+                  compile_bytes(g, n, &args, MEMORY_HOST) / r->host_bytes +
+                  compile_bytes(g, n, &args, MEMORY_DISK) / disk_rate;
     return r->least + (compute > move ? compute : move);
 }
 

@@ -46,8 +46,8 @@ int trainer_save(struct trainer *t, bool stopping, struct snug_err *err)
     TRY(state_tensors(t->s, &t->s->run, only_weights, &tensors, &n, err));
     int code = state_to_json(t->s, &t->state, only_weights, &doc, err);
     if (!code)
-        code = (in_place ? ckpt_save_in_place : ckpt_save_begin)(t->saver, t->state.step, t->state.best_step, tensors,
-                                                                 n, doc, err);
+        code = (in_place || state_saves_in_place(t->s, &t->s->run) ? ckpt_save_in_place : ckpt_save_begin)(
+            t->saver, t->state.step, t->state.best_step, tensors, n, doc, err);
     if (!code)
         code = distant_end(t->s, only_weights, err);
     if (code == SNUG_STOPPED && stopping)

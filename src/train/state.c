@@ -307,12 +307,19 @@ int state_from_json(const json_t *doc, struct train_state *t, struct snug_err *e
     return SNUG_OK;
 }
 
+bool state_saves_in_place(const struct session *s, const struct run *r)
+{
+    return r->plan.disk_bytes && !(s->processes && s->compile.zero_stage);
+}
+
 int state_tensors(const struct session *s, const struct run *r, bool only_weights, struct ckpt_tensor **tensors,
                   size_t *n, struct snug_err *err)
 {
     struct run_value *v;
     const struct ckpt_memory *here = s->memory.ctx ? &s->memory : NULL;
     unsigned roles = 1u << ROLE_WEIGHT | (only_weights ? 0 : 1u << ROLE_STATE);
+    if (here && r->disk.p) /* which the host reads itself, when nothing is on its way there */
+        TRY(r->backend->arena->sync(r->backend, err));
     TRY(run_list(r, roles, &v, n, err));
     *tensors = mem_alloc(*n * sizeof **tensors);
     size_t kept = 0;
@@ -325,7 +332,9 @@ int state_tensors(const struct session *s, const struct run *r, bool only_weight
                                                 .dtype = v[i].dtype,
                                                 .ndim = v[i].ndim,
                                                 .data = v[i].data,
-                                                .memory = there ? there : here};
+                                                .memory = there                        ? there
+                                                          : v[i].memory == MEMORY_DISK ? NULL
+                                                                                       : here};
         memcpy((*tensors)[kept++].shape, v[i].shape, sizeof v[i].shape);
     }
     *n = kept;

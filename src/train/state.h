@@ -40,6 +40,10 @@ int state_from_json(const json_t *doc, struct train_state *t, struct snug_err *e
 int state_tensors(const struct session *s, const struct run *r, bool only_weights, struct ckpt_tensor **tensors,
                   size_t *n, struct snug_err *err);
 
+/* Whether saves are written from where tensors lie, while training waits: where states are on disk, there is no memory for a copy. Not where
+ * another process has some, which does not wait. */
+bool state_saves_in_place(const struct session *s, const struct run *r);
+
 /* Before a run is compiled: where it will be resumed, the backend does as the checkpoint recorded, and s->rows_moved and
  * s->has_checkpoint are set. A checkpoint that cannot be had is passed over; state_resume says why. */
 int state_take_before(struct session *s, struct snug_err *err);

@@ -461,6 +461,7 @@ static void summarize(const struct trainer *t, struct snug_summary *out)
     out->tokens_per_second = (double)(t->state.tokens - t->first_tokens) / out->seconds;
     out->memory_bytes = trainer_memory(t);
     out->host_bytes = t->s->run.plan.host_bytes;
+    out->disk_bytes = t->s->run.plan.disk_bytes;
     out->checkpoint_bytes = t->s->run.plan.checkpoint_bytes;
     const struct backend *b = t->s->compile.backend;
     struct backend_memory m;

@@ -241,7 +241,7 @@ int main(int argc, char **argv)
     }
     bool but = argc > 1 && !strcmp(argv[1], "not");
     for (int op = 1; op < OP_COUNT; op++) {
-        named[op] = argc == 1 || but;
+        named[op] = op != OP_page && (argc == 1 || but); /* which is for the host's memory: pages.c */
         for (int i = 1 + but; i < argc; i++)
             if (!strcmp(argv[i], op_table[op].name))
                 named[op] = !but;

@@ -502,6 +502,10 @@ const struct op_case op_cases[] = {
     /* What ranks exchange: with one of them here, and with several in all_reduce.c. */
     {CASE(broadcast, "one rank", .x = NARROW(7, 11), .from = 1)},
     {CASE(pull, "one rank", .x = NARROW(7, 11), .y = NARROW(7, 11), .from = 1)},
+
+    /* Between a file and the host's memory; from a file that is one in tests/cuda/pages.c. */
+    {CASE(page, "from a file", .x = FLOAT(5, 7), .y = FLOAT(5, 7))},
+    {CASE(page, "to a file", .x = NARROW(517, 301), .y = NARROW(517, 301), .out = 1)},
 };
 
 const int n_op_cases = (int)(sizeof op_cases / sizeof *op_cases);

@@ -275,6 +275,7 @@ static const struct {
     ROW(all_reduce, "all_reduce: g must be a gradient", .g = F(3)),
     ROW(pull, "pull: x must be there, and come from a rank", .x = F(3)),
     ROW(move, "move: slot x refers to value 0", .y = {.ndim = 0}),
+    ROW(page, "page: slot x refers to value 0", .y = {.ndim = 0}),
     ROW(broadcast, "broadcast: x must be there, and come from a rank", .x = F(3)),
     ROW(sumsq, "sumsq: partials must be (chunks) F64", .g = F(3), .partials = F(1)),
     ROW(clip, "clip: slot partials refers to value 0", .max_norm = 1),

@@ -226,9 +226,14 @@ static void what_is_not_there_is_refused(void **state)
          ": zero_optimization.stage: is 4; stages are 0 to 3; give one of them"},
         {"{\"zero_optimization\": {\"stage\": 1}}", "--zero-stage 0",
          ": zero_optimization.stage: is 1, but --zero-stage says otherwise; give one of them, or \"auto\" in the file"},
-        {"{\"zero_optimization\": {\"offload_optimizer\": {\"device\": \"nvme\"}}}", "",
-         ": zero_optimization.offload_optimizer.device: is nvme; states lie on the device or in the host's memory; "
-         "give none or cpu"},
+        {"{\"zero_optimization\": {\"offload_optimizer\": {\"device\": \"ssd\"}}}", "",
+         ": zero_optimization.offload_optimizer.device: is ssd; states lie on the device, in the host's memory or on "
+         "disk; give none, cpu or nvme"},
+        {"{\"zero_optimization\": {\"offload_optimizer\": {\"device\": \"nvme\", \"nvme_path\": \"/a\"}}}",
+         "--offload-dir /b",
+         ": zero_optimization.offload_optimizer.nvme_path: is /a, but --offload-dir says otherwise; give one of them, "
+         "or "
+         "\"auto\" in the file"},
         {"{\"zero_optimization\": {\"zero_quantized_weights\": true}}", "",
          ": zero_optimization.zero_quantized_weights: is not known here; leave it out"},
         {"{\"zero_optimization\": 2}", "", ": zero_optimization: is no object; give one such as {\"NAME\": \"auto\"}"},

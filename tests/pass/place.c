@@ -27,6 +27,26 @@ static void states_go_by_layer(void **state)
     text_becomes(TENSORS STATES("", ""), apply, 2, TENSORS STATES(HOST, HOST));
 }
 
+static void apply_to_disk(struct graph *g, int on_disk)
+{
+    pass_place(g, &(struct pass_settings){.choices.states_on_disk = on_disk, .choices.host_layers = on_disk});
+}
+
+/* States of 16 KiB and more are in the file; smaller ones stay on the device, whatever layer they are of, and what nodes of the forward pass
+ * read. */
+static void large_states_go_to_a_file(void **state)
+{
+    (void)state;
+#define LARGE(where)                                                                                                   \
+    "%1 weight F32[64,64] \"w\" layer=0 in keep\n"                                                                     \
+    "%2 weight F32[64,63] \"v\" layer=0 in keep\n"                                                                     \
+    "%3 state F32[64,64] \"exp_avg.w\" layer=0 of=exp_avg:%1" where " in keep\n"                                       \
+    "%4 state F32[64,63] \"exp_avg.v\" layer=0 of=exp_avg:%2 in keep\n"                                                \
+    "%5 state F32[64,64] \"ahead.w\" layer=0 of=ahead:%1 in keep\n"
+    text_becomes(LARGE(""), apply_to_disk, 0, LARGE(""));
+    text_becomes(LARGE(""), apply_to_disk, 1, LARGE(" memory=disk"));
+}
+
 static void apply_to_weights(struct graph *g, int host_weights)
 {
     pass_place(g, &(struct pass_settings){.choices.host_weights = host_weights});
@@ -63,6 +83,7 @@ static void weights_go_whose_copies_are_read(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(states_go_by_layer),
+                                       cmocka_unit_test(large_states_go_to_a_file),
                                        cmocka_unit_test(weights_go_whose_copies_are_read)};
     return cmocka_run_group_tests_name("place", tests, NULL, NULL);
 }

@@ -77,9 +77,35 @@ static void room_below_the_peak_is_used(void **state)
                          MOVE("17", "10", "out"));
 }
 
+/* From a file a tensor comes piece by piece, by way of the host's memory, and goes back so. */
+static void what_is_on_disk_comes_in_pieces(void **state)
+{
+    (void)state;
+#define ELEMENTS "8388609" /* one more than a piece */
+#define ON_DISK                                                                                                        \
+    "%1 scalar F64[8] \"step\" layer=0 in\n%2 weight F32[" ELEMENTS "] \"a\" layer=1 in keep\n"                        \
+    "%3 gradient F32[" ELEMENTS "] \"grad.a\" layer=1 of=grad:%2 in out keep\n"                                        \
+    "%4 state F32[" ELEMENTS "] \"momentum_buffer.a\" layer=1 of=momentum_buffer:%2 memory=disk in keep\n"
+#define FAR(id, n, at) "%" id " state F32[" n "] layer=1 slice=%4+" at " memory=disk in keep\n"
+#define NEAR_PIECE(id, n, at) "%" id " workspace F32[" n "] layer=1 slice=%6+" at "\n"
+#define ROOM(id) "%" id " workspace F32[" N "] layer=1 memory=host\n"
+#define BETWEEN(id, n, of) "%" id " workspace F32[" n "] layer=1 slice=%" of "+0 memory=host\n"
+#define PAGE(x, y, out, lane) "page(x=%" x " y=%" y ") out=" out " lane=" lane " layer=1\n"
+    text_becomes(ON_DISK SGD("2", "3", "4"), apply, 0,
+                 ON_DISK "%5 workspace F32[8388864] layer=1\n%6 workspace F32[" ELEMENTS "] layer=1 slice=%5+0\n" /* */
+                 FAR("7", N, "0") NEAR_PIECE("8", N, "0") ROOM("9") BETWEEN("10", N, "9") FAR("11", "1", N)
+                     NEAR_PIECE("12", "1", N) BETWEEN("13", "1", "9") FAR("14", N, "0") NEAR_PIECE("15", N, "0")
+                         ROOM("16") BETWEEN("17", N, "16") FAR("18", "1", N) NEAR_PIECE("19", "1", N)
+                             BETWEEN("20", "1", "16") /* */
+                 PAGE("7", "10", "0", "in") MOVE("10", "8", "in") PAGE("11", "13", "0", "in") MOVE("13", "12", "in")
+                     SGD("2", "3", "6") MOVE("15", "17", "out") PAGE("17", "14", "1", "out") MOVE("19", "20", "out")
+                         PAGE("20", "18", "1", "out"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_near_stays), cmocka_unit_test(two_buffers_take_turns),
-                                       cmocka_unit_test(room_below_the_peak_is_used)};
+                                       cmocka_unit_test(room_below_the_peak_is_used),
+                                       cmocka_unit_test(what_is_on_disk_comes_in_pieces)};
     return cmocka_run_group_tests_name("stage", tests, NULL, NULL);
 }

@@ -156,6 +156,30 @@ static void the_host_has_an_arena_of_its_own(void **state)
     plan_free(&p);
 }
 
+/* So has what lies in a file, of which one rank may have more than another. */
+static void the_disk_has_an_arena_of_its_own(void **state)
+{
+    (void)state;
+    struct plan p = {0};
+    struct snug_err err;
+    struct program *g = add_program(&p, "step", (struct dims){0});
+    int v[3];
+    for (int i = 0; i < 3; i++) {
+        v[i] = graph_add_value(&g->graph, i == 0 ? "a" : i == 1 ? "b" : "c", ROLE_STATE, DT_F32, 1, &DIM(25));
+        graph_value(&g->graph, v[i])->memory = MEMORY_DISK;
+        graph_value(&g->graph, v[i])->rank = i;
+    }
+    touch(g, bytes_value(g, 128), v[0]);
+    touch(g, v[1], v[2]);
+    pack(&p);
+    assert_true(p.disk_bytes == 256 && p.host_bytes == 0 && p.persistent_bytes == 0 && p.arena_bytes == 128);
+    assert_true(p.owned_at[MEMORY_DISK] == 128 && g->at[v[0]] == 0 && g->at[v[1]] == 128 && g->at[v[2]] == 128);
+    g->at[v[1]] = 256;
+    assert_int_equal(plan_check(&p, &err), SNUG_ERR_ENV);
+    assert_non_null(strstr(err.text, "outside its part"));
+    plan_free(&p);
+}
+
 /* A state comes to a buffer and goes back. What goes back still runs when the next run of the program begins, so the buffer lives on
  * there as far as it has room below the peak, at node 3, and shares no byte with what lives then. */
 static void what_trails_lives_on_in_the_next_run(void **state)
@@ -275,10 +299,15 @@ static void ranks_have_values_of_their_own(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ranks_have_values_of_their_own),         cmocka_unit_test(programs_share_what_persists),
-        cmocka_unit_test(workspaces_live_with_their_node),        cmocka_unit_test(a_shared_workspace_has_room_for_all),
-        cmocka_unit_test(nodes_that_run_together_share_no_place), cmocka_unit_test(the_host_has_an_arena_of_its_own),
-        cmocka_unit_test(what_trails_lives_on_in_the_next_run),   cmocka_unit_test(planted_faults_are_found),
+        cmocka_unit_test(ranks_have_values_of_their_own),
+        cmocka_unit_test(programs_share_what_persists),
+        cmocka_unit_test(workspaces_live_with_their_node),
+        cmocka_unit_test(a_shared_workspace_has_room_for_all),
+        cmocka_unit_test(nodes_that_run_together_share_no_place),
+        cmocka_unit_test(the_host_has_an_arena_of_its_own),
+        cmocka_unit_test(the_disk_has_an_arena_of_its_own),
+        cmocka_unit_test(what_trails_lives_on_in_the_next_run),
+        cmocka_unit_test(planted_faults_are_found),
     };
     return cmocka_run_group_tests_name("plan", tests, NULL, NULL);
 }

@@ -224,7 +224,7 @@ static int take_file(const struct io *io, int fd, const char *path, int64_t size
     if (!d->files.dir)
         return err_no_memory(err, strlen(path));
     d->files.dir[slash ? slash - path : 0] = 0;
-    void *p = io->map(io, fd, (size_t)size, false);
+    void *p = io->map(io, fd, (size_t)size, IO_MAP_READ);
     if (!p)
         return err_errno(err, SNUG_ERR_ENV, path, "map", errno);
     d->files.maps[d->files.n_maps++] = (struct mapping){.p = p, .bytes = (size_t)size};

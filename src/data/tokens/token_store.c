@@ -197,7 +197,7 @@ static int give_files(struct token_store *s, struct dataset_files *f, void *arra
         if (!s->files[i].bytes) /* not open, or rows without tokens */
             continue;
         /* labels take the place of words */
-        TRY(scratch_map(&s->files[i], i == STORE_WORDS, &f->maps[f->n_maps], err));
+        TRY(scratch_map(&s->files[i], i == STORE_WORDS ? IO_MAP_PRIVATE : IO_MAP_READ, &f->maps[f->n_maps], err));
         arrays[i] = f->maps[f->n_maps++].p;
     }
     return SNUG_OK;

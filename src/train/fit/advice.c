@@ -30,6 +30,7 @@ enum change {
     ZERO_3,
     SPLIT,
     NO_SAVES,
+    ON_DISK,
     NARROW,
     STATES_8BIT,
     ADAFACTOR,
@@ -86,6 +87,8 @@ static bool is_possible(const struct compile_settings *c, const struct variant *
         return choices->micro.B % 2 == 0;
     case NO_SAVES:
         return v->saves && c->backend->facts.host_memory && !c->separate;
+    case ON_DISK:
+        return !choices->states_on_disk && !choices->host_layers && !c->separate;
     case NARROW:
         return v->narrow == DT_F32 && c->backend->facts.narrow_types >> DT_BF16 & 1;
     case STATES_8BIT:
@@ -118,6 +121,7 @@ static int apply(const struct session *s, int64_t limit, enum change change, str
                                                  [ZERO_3] = "--zero-stage 3",
                                                  [SPLIT] = "--batch-size %lld --gradient-accumulation-steps %lld",
                                                  [NO_SAVES] = "--save-strategy no",
+                                                 [ON_DISK] = "--offload-optimizer disk --offload-dir DIR",
                                                  [NARROW] = "--bf16",
                                                  [STATES_8BIT] = "--optim adamw_8bit",
                                                  [ADAFACTOR] = "--optim adafactor"};
@@ -143,6 +147,9 @@ static int apply(const struct session *s, int64_t limit, enum change change, str
         break;
     case NO_SAVES:
         v->saves = false;
+        break;
+    case ON_DISK:
+        v->choices.states_on_disk = true;
         break;
     case NARROW:
         v->narrow = DT_BF16;

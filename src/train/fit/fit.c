@@ -10,6 +10,8 @@
 #include "train/fit/table.h"
 #include "train/session/processes/processes.h"
 
+#include <errno.h>
+#include <linux/magic.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -296,8 +298,35 @@ static int check_host(const struct session *s, int64_t there, const char *has, s
                    s->run.plan.checkpoint_bytes ? ", or use --save-strategy no" : "");
 }
 
+/* That the folder of the file has room for it, and is no memory itself. */
+static int check_disk(const struct session *s, struct snug_err *err)
+{
+    const int64_t bytes = s->run.plan.disk_bytes * needs_ranks(s);
+    char size[SIZE_TEXT_MAX], there[SIZE_TEXT_MAX];
+    struct statfs fs;
+    if (!bytes || s->o->gpu)
+        return SNUG_OK;
+    int failed = s->io->statfs(s->io, s->o->offload_dir, &fs) < 0 ? errno : 0;
+    if (failed == ENOENT || failed == ENOTDIR)
+        return err_set(err, SNUG_ERR_INPUT, "--offload-dir %s: there is no such folder; make it, or give another",
+                       s->o->offload_dir);
+    if (failed)
+        return err_errno(err, SNUG_ERR_IO, s->o->offload_dir, "look at the disk of", failed);
+    if (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC)
+        return err_set(err, SNUG_ERR_USAGE, "--offload-dir %s: lies in memory; give a folder on a disk",
+                       s->o->offload_dir);
+    int64_t room = (int64_t)fs.f_bavail * (int64_t)fs.f_bsize;
+    if (room < bytes)
+        return err_set(
+            err, SNUG_ERR_ENV,
+            "--offload-dir %s: optimizer states need %s of its disk, and %s are free; give one with more room",
+            s->o->offload_dir, size_text(bytes, size), size_text(room, there));
+    return SNUG_OK;
+}
+
 static int check_budget(struct session *s, struct snug_err *err)
 {
+    TRY(check_disk(s, err));
     if (s->o->memory_budget && needed(s) > s->o->memory_budget)
         return refuse(s, s->o->memory_budget, "--memory-budget", err);
     if (s->o->host_memory_budget)

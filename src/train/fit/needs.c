@@ -5,7 +5,7 @@
 #include "train/state.h"
 
 /* What a run takes besides the arena, in the host's memory. Checkpoints are copied before they are written, so that
- * training goes on meanwhile; metrics keep something of every row. */
+ * training goes on meanwhile, but for what lies on disk; metrics keep something of every row. */
 int needs_besides(const struct session *s, struct run *r, struct snug_err *err)
 {
     struct ckpt_tensor *tensors;
@@ -20,7 +20,7 @@ int needs_besides(const struct session *s, struct run *r, struct snug_err *err)
     if (!s->compile.train || s->compile.separate || s->o->save_strategy == OPT_SAVE_NO)
         return SNUG_OK;
     TRY(state_tensors(s, r, s->o->save_only_model, &tensors, &n, err));
-    r->plan.checkpoint_bytes = ckpt_snapshot_bytes(tensors, n);
+    r->plan.checkpoint_bytes = ckpt_snapshot_bytes(tensors, n, state_saves_in_place(s, r));
     mem_free(tensors);
     return SNUG_OK;
 }

@@ -82,8 +82,7 @@ int rehearsal_open(struct rehearsal *r, const struct compile_settings *c, const 
     *r = (struct rehearsal){.model = *c->model, .settings = *c, .limits = *limits};
     r->settings.model = &r->model;
     r->settings.dump = NULL;
-    r->run = (struct run){.backend = c->backend, .threads = c->threads};
-    TRY(compile_run(&r->settings, choices, &r->run.plan, &r->run.where, err));
+    TRY(run_open(&r->run, &r->settings, choices, err));
     int64_t room = c->backend->arena->available(c->backend);
     room = room < limits->bytes ? room : limits->bytes;
     char needs[SIZE_TEXT_MAX], may[SIZE_TEXT_MAX];

@@ -189,6 +189,9 @@ void describe_plan(const struct session *s, struct str *out)
     if (p->host_bytes)
         str_printf(out, ", and %s of the host for %s%s", size_text(p->host_bytes, size), plan_host_holds(p),
                    c->ranks > 1 ? " of each" : "");
+    if (p->disk_bytes)
+        str_printf(out, ", and %s on disk for optimizer states%s", size_text(p->disk_bytes, size),
+                   c->ranks > 1 ? " of each" : "");
     if (plan_transfer_bytes(p) > 1 << 20) /* less is not worth saying, here and below */
         str_printf(out, ", and %s of the host for inputs and results on their way",
                    size_text(plan_transfer_bytes(p), size));

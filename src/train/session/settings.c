@@ -145,6 +145,7 @@ struct choices settings_choices(const struct options *o, const struct backend *b
         .keep_masks = o->dropout_masks != OPT_KEEP_TRANSIENT && b->reads_mask,
         .whole_logits = !o->head_chunk, /* until fit_plan knows how many they are */
         .copies = stay && copied && b->facts.float_type == DT_F32,
+        .states_on_disk = o->offload_optimizer == OPT_OFFLOAD_DISK,
         .host_layers = o->offload_optimizer == OPT_OFFLOAD_CPU ? all : 0,
         .host_weights = o->offload_param == OPT_OFFLOAD_CPU ? all : 0,
         .host_activations = options_activations(o) == OPT_OFFLOAD_CPU ? all : 0,
@@ -152,7 +153,8 @@ struct choices settings_choices(const struct options *o, const struct backend *b
         /* where those of many layers run at the same time, until fit_plan needs the room */
         .updates_at_end = o->nan_policy != OPT_NAN_STOP ||
                           (backend_together(b, OP_adamw) && !optimizer_by_layer((enum optimizer)o->optim) &&
-                           o->offload_optimizer != OPT_OFFLOAD_CPU)}; /* whose copies run beside the backward pass */
+                           o->offload_optimizer != OPT_OFFLOAD_CPU &&
+                           o->offload_optimizer != OPT_OFFLOAD_DISK)}; /* whose copies run beside the backward pass */
 }
 
 static int check_ranks(const struct session *s, struct snug_err *err)
@@ -199,6 +201,8 @@ int settings_set(struct session *s, struct snug_err *err)
     c->dropout = true;
     c->smoothing = o->label_smoothing_factor;
     c->class_weights = s->class_weights;
+    c->offload_dir = o->offload_dir;
+    c->io = s->io;
     c->freeze = c->train ? o->freeze : NULL;
     c->dump = s->events.dump;
     c->dump_ctx = s->events.ctx;

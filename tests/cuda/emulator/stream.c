@@ -173,6 +173,24 @@ static void transfer(const void *data)
             memset((char *)m->to + r * m->to_pitch, m->value, m->bytes);
 }
 
+struct host_call {
+    cudaHostFn_t run;
+    void *data;
+};
+
+static void call_host(const void *data)
+{
+    const struct host_call *call = data;
+    call->run(call->data);
+}
+
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t run, void *data)
+{
+    struct host_call call = {run, data};
+    emulator_enqueue(stream, call_host, &call, sizeof call);
+    return cudaSuccess;
+}
+
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t stream)
 {
     struct transfer m = {.to = to, .from = from, .bytes = bytes, .rows = 1};

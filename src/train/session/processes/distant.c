@@ -44,7 +44,7 @@ static int send(const struct session *s, const struct wanted *w, void *to, struc
     const struct backend *b = s->compile.backend;
     if (s->here.me != w->rank - 1)
         return exchange(s, w, NULL, to, err);
-    if (b->facts.host_memory || w->memory == MEMORY_HOST)
+    if (b->facts.host_memory || w->memory != MEMORY_DEVICE)
         return exchange(s, w, place(s, w), to, err);
     void *copy = mem_map((size_t)w->bytes);
     if (!copy)
@@ -56,13 +56,20 @@ static int send(const struct session *s, const struct wanted *w, void *to, struc
     return code;
 }
 
+static bool lies_in(const struct session *s, enum memory memory, const char *at)
+{
+    const char *arena = s->run.arenas.of[memory];
+    return arena && at >= arena && at < arena + plan_bytes(&s->run.plan, memory);
+}
+
 static int get(void *ctx, void *to_host, const void *from, int64_t bytes, struct snug_err *err)
 {
     const struct distant *d = ctx;
     const struct session *s = d->s;
-    const char *host = s->run.arenas.of[MEMORY_HOST], *at = from;
-    bool on_host = host && at >= host && at < host + s->run.plan.host_bytes;
-    enum memory memory = on_host ? MEMORY_HOST : MEMORY_DEVICE;
+    const char *at = from;
+    enum memory memory = MEMORY_COUNT - 1;
+    while (memory != MEMORY_DEVICE && !lies_in(s, memory, at))
+        memory--;
     struct wanted w = {.rank = d->rank, .memory = memory, .at = at - s->run.arenas.of[memory], .bytes = bytes};
     if (!ranks_share(&s->here, &w, sizeof w))
         return ranks_failure(s->processes, err);

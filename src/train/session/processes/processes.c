@@ -214,8 +214,9 @@ static int hash_memory(const struct session *s, uint64_t *out, struct snug_err *
         if (!code)
             hash_add(h, piece, (size_t)bytes);
     }
-    if (!code && r->plan.owned_at[MEMORY_HOST])
-        hash_add(h, r->arenas.of[MEMORY_HOST], (size_t)r->plan.owned_at[MEMORY_HOST]);
+    for (enum memory m = MEMORY_DEVICE + 1; !code && m < MEMORY_COUNT; m++)
+        if (r->plan.owned_at[m])
+            hash_add(h, r->arenas.of[m], (size_t)r->plan.owned_at[m]);
     if (h)
         *out = hash_end(h).low;
     mem_free(piece);

@@ -1,4 +1,4 @@
-#include "data/tokens/scratch.h"
+#include "base/files/scratch.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -36,7 +36,7 @@ int scratch_open(const struct io *io, const char *dir, struct scratch *s, struct
 {
     struct str path = {0}, name = {0};
     *s = (struct scratch){.io = io, .dir = dir};
-    str_printf(&path, "%s/scratch.tokens", dir);
+    str_printf(&path, "%s/scratch", dir);
     scratch_name(&name, str_text(&path));
     int code = path.failed ? str_check(&path, err) : str_check(&name, err);
     if (!code)
@@ -62,12 +62,22 @@ void scratch_skip(struct scratch *s, int64_t bytes)
     s->bytes += bytes;
 }
 
-int scratch_map(struct scratch *s, bool writable, struct mapping *m, struct snug_err *err)
+int scratch_reserve(struct scratch *s, int64_t bytes, struct snug_err *err)
 {
-    void *p = s->io->map(s->io, s->fd, (size_t)s->bytes, writable);
+    s->bytes += bytes;
+    if (s->io->fallocate(s->io, s->fd, s->bytes) == 0)
+        return SNUG_OK;
+    if (errno != EOPNOTSUPP || s->io->ftruncate(s->io, s->fd, s->bytes) < 0)
+        return err_errno(err, SNUG_ERR_IO, s->dir, "make room in", errno);
+    return SNUG_OK;
+}
+
+int scratch_map(struct scratch *s, enum io_map how, struct mapping *m, struct snug_err *err)
+{
+    void *p = s->io->map(s->io, s->fd, (size_t)s->bytes, how);
     if (!p)
         return err_errno(err, SNUG_ERR_ENV, s->dir, "map a file", errno);
-    *m = (struct mapping){.p = p, .bytes = (size_t)s->bytes, .written = writable};
+    *m = (struct mapping){.p = p, .bytes = (size_t)s->bytes, .written = how == IO_MAP_PRIVATE};
     scratch_drop(s);
     return SNUG_OK;
 }
