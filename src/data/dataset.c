@@ -350,13 +350,15 @@ static int open_other(const struct io *io, const struct dataset_options *o, bool
                       struct snug_err *err)
 {
     struct dataset_origin origin = {0};
+    struct str dir = {0};
     if (o->n_more_paths)
         return err_set(err, SNUG_ERR_USAGE,
                        "%s: several files must be tables (.csv, .tsv, .json, .jsonl, .parquet, .txt)", o->path);
-    if (synthetic)
-        TRY(dataset_make_synthetic(o, d, &origin, err));
-    else
-        TRY(dataset_read_safetensors(io, o, d, &origin, err));
+    int code = synthetic ? dataset_make_synthetic(o, d, &origin, err) : cache_dir(o->cache_dir, &dir, err);
+    if (!code && !synthetic)
+        code = dataset_read_safetensors(io, o, dir.n ? str_text(&dir) : NULL, d, &origin, err);
+    str_free(&dir);
+    TRY(code);
     TRY(dataset_measure(d, o->path, err));
     return make_fingerprint(o, &origin, d, err);
 }

@@ -19,12 +19,12 @@ enum data_task text_reading_task(const struct text_reading *r); /* TASK_AUTO is 
 const struct columns *text_reading_columns(const struct text_reading *r);
 /* A hash of the names of the columns that are read. */
 int text_reading_hash_columns(const struct text_reading *r, struct hash128 *h, struct snug_err *err);
-/* `dir`: where files may be made for what is too large for memory; NULL: nowhere. */
+/* `dir`, here and below: where files may be made for what is too large for memory; NULL: nowhere. */
 int text_reading_finish(struct text_reading *r, const struct io *io, const char *dir, struct dataset *d,
                         struct dataset_origin *origin, struct snug_err *err);
 void text_reading_close(struct text_reading *r); /* NULL is fine */
 
-int dataset_read_safetensors(const struct io *io, const struct dataset_options *o, struct dataset *d,
+int dataset_read_safetensors(const struct io *io, const struct dataset_options *o, const char *dir, struct dataset *d,
                              struct dataset_origin *origin, struct snug_err *err);
 int dataset_make_synthetic(const struct dataset_options *o, struct dataset *d, struct dataset_origin *origin,
                            struct snug_err *err);

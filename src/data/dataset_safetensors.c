@@ -1,10 +1,10 @@
 /* A dataset whose tokens were made elsewhere: a safetensors file with input_ids (N, S) and perhaps attention_mask and
- * token_type_ids (N, S) and labels. Rows are read one at a time. */
+ * token_type_ids (N, S) and labels. Rows are read one at a time, and go to files where they are too many for memory. */
 #include "data/dataset_parts.h"
 #include "data/files/source.h"
 #include "data/label_reader.h"
 #include "data/split.h"
-#include "data/tokens/token_rows.h"
+#include "data/tokens/token_store.h"
 #include "format/safetensors.h"
 
 #include <math.h>
@@ -18,12 +18,10 @@ struct pretokenized {
     int64_t n, width;             /* (N, S) */
     int64_t *row, *row_mask;      /* (S): what is being read, and the mask of the row */
     int32_t *row_ids, *row_types; /* (S) */
-    struct token_rows tokens;
+    struct token_store tokens;
     bool ignores; /* rows with the label `ignored` are left out */
     double ignored;
-    int32_t *targets;
-    size_t targets_cap;
-    int64_t n_targets, most_label; /* labels of tokens are below it */
+    int64_t most_label; /* labels of tokens are below it */
 };
 
 static bool is_integer(const struct st_tensor *t)
@@ -186,16 +184,19 @@ static int narrow(const struct pretokenized *p, struct place at, const char *wha
     return SNUG_OK;
 }
 
+/* Of the tokens that are added next. */
 static int add_targets(struct pretokenized *p, struct place at, int64_t limit, int64_t from, int64_t to,
                        struct snug_err *err)
 {
-    if (!MEM_GROW(p->targets, p->targets_cap, (size_t)(p->n_targets + to - from)))
-        return err_no_memory(err, (size_t)(p->n_targets + to - from) * sizeof *p->targets);
+    struct token_rows *t = &p->tokens.rows;
+    size_t end = (size_t)(t->n_tokens + to - from);
+    if (!MEM_GROW(t->words, t->words_cap, end))
+        return err_no_memory(err, end * sizeof *t->words);
     for (int64_t i = from; i < to; i++) {
         if (p->row[i] != IGNORE_INDEX && (p->row[i] < 0 || p->row[i] >= limit))
             return err_at(err, SNUG_ERR_INPUT, at, "label %lld at position %lld is neither %d nor in [0, %lld)",
                           (long long)p->row[i], (long long)i, IGNORE_INDEX, (long long)limit);
-        p->targets[p->n_targets++] = (int32_t)p->row[i];
+        t->words[t->n_tokens + i - from] = (int32_t)p->row[i];
     }
     return SNUG_OK;
 }
@@ -225,10 +226,10 @@ static int add_target(struct pretokenized *p, struct place at, int64_t row, size
         code = err_at(err, SNUG_ERR_INPUT, at, "labels are %d everywhere; a target needs a token", IGNORE_INDEX);
     if (p->o->max_target_length && n > p->o->max_target_length) {
         n = p->o->max_target_length;
-        p->tokens.truncated++;
+        p->tokens.rows.truncated++;
     }
     if (!code)
-        code = token_rows_add_pair(&p->tokens, p->row_ids, n_source, ids, (size_t)n, err);
+        code = token_rows_add_pair(&p->tokens.rows, p->row_ids, n_source, ids, (size_t)n, err);
     mem_free(wide);
     mem_free(ids);
     return code;
@@ -243,7 +244,7 @@ static int read_row(struct pretokenized *p, int64_t row, bool targets, struct sn
     TRY(apply_mask(p, at, &from, &to, err));
     if (p->o->max_length > 0 && to - from > p->o->max_length) {
         to = from + p->o->max_length;
-        p->tokens.truncated++;
+        p->tokens.rows.truncated++;
     }
     TRY(read_row_of(p, p->ids, row, p->row, err));
     TRY(narrow(p, at, "token id", vocabulary, from, to, p->row_ids, err));
@@ -257,7 +258,7 @@ static int read_row(struct pretokenized *p, int64_t row, bool targets, struct sn
         TRY(read_row_of(p, p->labels, row, p->row, err));
         TRY(add_targets(p, at, p->most_label, from, to, err));
     }
-    return token_rows_add(&p->tokens, p->row_ids, p->types ? p->row_types : NULL, (size_t)(to - from), err);
+    return token_rows_add(&p->tokens.rows, p->row_ids, p->types ? p->row_types : NULL, (size_t)(to - from), err);
 }
 
 static bool is_ignored(const struct pretokenized *p, double label)
@@ -351,6 +352,20 @@ static int read_labels(struct pretokenized *p, struct dataset *d, struct snug_er
     return code;
 }
 
+static int read_rows(struct pretokenized *p, bool targets, struct snug_err *err)
+{
+    bool no_folder;
+    struct snug_err why;
+    for (int64_t row = 0; row < p->n; row++) {
+        TRY(read_row(p, row, targets, err));
+        TRY(token_store_settle(&p->tokens, &no_folder, &why, err));
+        if (no_folder)
+            dataset_note(p->o, "all tokens stay in memory: %s", why.text);
+        TRY(source_check_stop(p->o->stop, p->o->path, err));
+    }
+    return SNUG_OK;
+}
+
 static int read_all(struct pretokenized *p, struct dataset *d, struct snug_err *err)
 {
     d->task = p->o->task;
@@ -363,34 +378,23 @@ static int read_all(struct pretokenized *p, struct dataset *d, struct snug_err *
                     : p->o->labels         ? p->o->labels->n
                     : p->o->num_labels     ? p->o->num_labels
                                            : LABELS_MAX;
-    for (int64_t row = 0; row < p->n; row++) {
-        TRY(read_row(p, row, targets, err));
-        TRY(source_check_stop(p->o->stop, p->o->path, err));
-    }
-    struct token_rows *t = &p->tokens;
-    d->n_rows = t->n_rows;
-    d->n_tokens = t->n_tokens;
-    d->truncated = t->truncated;
-    d->offsets = t->offsets;
-    d->ids = t->ids;
-    d->types = t->any_type ? t->types : NULL;
-    d->targets = p->targets;
-    d->sources = t->sources;
-    t->sources = NULL;
-    if (t->any_type)
-        t->types = NULL;
-    t->offsets = NULL;
-    t->ids = p->targets = NULL;
+    TRY(read_rows(p, targets, err));
+    TRY(token_store_finish(&p->tokens, d, err));
+    d->targets = d->words;
+    d->words = NULL;
     if (d->task == TASK_TOKEN_CLASS)
         return labels_of_targets(d, p->o->path, p->o->labels, p->o->num_labels, err);
     return task_has_label(d->task) ? read_labels(p, d, err) : SNUG_OK;
 }
 
-int dataset_read_safetensors(const struct io *io, const struct dataset_options *o, struct dataset *d,
+int dataset_read_safetensors(const struct io *io, const struct dataset_options *o, const char *dir, struct dataset *d,
                              struct dataset_origin *origin, struct snug_err *err)
 {
     struct pretokenized p = {.o = o};
     TRY(st_open(io, o->path, &p.file, err));
+    token_store_open(&p.tokens,
+                     &(struct token_store_options){
+                         .io = io, .dir = dir, .in_memory = o->in_memory ? o->in_memory : DATASET_IN_MEMORY});
     const struct st_file *f = &p.file;
     int code = source_hash_open(io, f->fd, o->path, f->file_bytes, o->stop, &origin->content, err);
     if (!code)
@@ -402,7 +406,6 @@ int dataset_read_safetensors(const struct io *io, const struct dataset_options *
     mem_free(p.row_mask);
     mem_free(p.row_ids);
     mem_free(p.row_types);
-    mem_free(p.targets);
-    token_rows_free(&p.tokens);
+    token_store_close(&p.tokens);
     return code;
 }

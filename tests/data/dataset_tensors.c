@@ -266,12 +266,104 @@ static void synthetic_rows(void **state)
     }
 }
 
+/* ---- too many for memory ---- */
+
+enum { MANY = 60000, WIDTH = 16 };
+
+static size_t largest; /* of all allocations */
+
+static void *watching_realloc(void *ctx, void *p, size_t bytes)
+{
+    (void)ctx;
+    largest = bytes > largest ? bytes : largest;
+    return realloc(p, bytes);
+}
+
+static void plain_free(void *ctx, void *p)
+{
+    (void)ctx;
+    free(p);
+}
+
+static struct dataset opened_within(struct dataset_options *o, int64_t in_memory, size_t *most)
+{
+    const struct mem_ops ops = {.realloc = watching_realloc, .free = plain_free};
+    o->in_memory = in_memory;
+    largest = 0;
+    mem_set_ops(&ops);
+    struct dataset d = opened(o);
+    mem_set_ops(NULL);
+    *most = largest;
+    return d;
+}
+
+static void assert_equal_arrays(const void *a, const void *b, int64_t bytes)
+{
+    assert_true(!a == !b && (!a || !memcmp(a, b, (size_t)bytes)));
+}
+
+/* Rows in files are those in memory, with all that belongs to them: types, labels of rows, of which one is left out, labels of tokens, and
+ * targets. Their arrays are never in memory whole. */
+static void many_rows_go_to_files(void **state)
+{
+    (void)state;
+    int64_t *ids = malloc(sizeof(int64_t[MANY * WIDTH])), *types = malloc(sizeof(int64_t[MANY * WIDTH])),
+            *targets = malloc(sizeof(int64_t[MANY * WIDTH])), *classes = malloc(sizeof(int64_t[MANY]));
+    for (int i = 0; i < MANY * WIDTH; i++) {
+        ids[i] = 5 + i * 7 % 37;
+        types[i] = i % WIDTH > 9;
+        targets[i] = i % WIDTH == 15 ? -100 : i * 3 % 37;
+    }
+    for (int i = 0; i < MANY; i++)
+        classes[i] = i % 3;
+    const struct {
+        enum data_task task;
+        const char *ignored;
+        struct tensor_spec labels;
+    } of[] = {
+        {TASK_CLASS, NULL, {"labels", DT_I64, 1, {MANY}, classes}},
+        {TASK_CLASS, "2", {"labels", DT_I64, 1, {MANY}, classes}},
+        {TASK_CAUSAL_LM, NULL, {"labels", DT_I64, 2, {MANY, WIDTH}, targets}},
+        {TASK_SEQ2SEQ, NULL, {"labels", DT_I64, 2, {MANY, WIDTH}, targets}},
+    };
+    const struct tensor_spec all_ids = {"input_ids", DT_I64, 2, {MANY, WIDTH}, ids},
+                             all_types = {"token_type_ids", DT_I64, 2, {MANY, WIDTH}, types};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        bool typed = of[i].task == TASK_CLASS;
+        size_t memory, files;
+        write_tensors("many.safetensors", (struct tensor_spec[]){all_ids, of[i].labels, all_types}, typed ? 3 : 2);
+        struct dataset_options o = options(of[i].task);
+        o.ignore_label = of[i].ignored;
+        o.cache_dir = dir;
+        struct dataset a = opened_within(&o, (int64_t)1 << 40, &memory), b = opened_within(&o, 1 << 18, &files);
+        assert_true(a.files.n_maps == 0 && b.files.n_maps >= 2);
+        assert_true(memory >= 4 * WIDTH * 40000 && files <= 1 << 20);
+        assert_true(a.n_rows == (of[i].ignored ? MANY / 3 * 2 : MANY) && a.n_rows == b.n_rows);
+        assert_true(a.n_tokens == b.n_tokens && a.longest == b.longest && a.max_id == b.max_id);
+        assert_true(a.ignored == b.ignored && a.num_labels == b.num_labels && a.max_type == typed);
+        assert_equal_arrays(a.offsets, b.offsets, (a.n_rows + 1) * 8);
+        assert_equal_arrays(a.ids, b.ids, a.n_tokens * 4);
+        assert_equal_arrays(a.types, b.types, a.n_tokens);
+        assert_equal_arrays(a.targets, b.targets, a.n_tokens * 4);
+        assert_equal_arrays(a.sources, b.sources, a.n_rows * 4);
+        assert_equal_arrays(a.classes, b.classes, a.n_rows * 4);
+        assert_memory_equal(&a.fingerprint, &b.fingerprint, sizeof a.fingerprint);
+        dataset_close(&a);
+        dataset_close(&b);
+    }
+    free(ids);
+    free(types);
+    free(targets);
+    free(classes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tokens_from_safetensors), cmocka_unit_test(labels_from_safetensors),
         cmocka_unit_test(tensors_of_transformers), cmocka_unit_test(tokens_refused),
         cmocka_unit_test(labels_refused),          cmocka_unit_test(synthetic_rows),
+        cmocka_unit_test(many_rows_go_to_files),
     };
     return cmocka_run_group_tests_name("dataset_tensors", tests, set_up, tear_down);
 }

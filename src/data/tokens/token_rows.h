@@ -15,7 +15,9 @@ struct token_rows {
     size_t offsets_cap, ids_cap, types_cap;
     uint8_t *loss_mask; /* (n_tokens), of rows that came with one; NULL: none did */
     size_t loss_mask_cap;
-    int32_t *words; /* (n_tokens), of rows of words: which word's first token it is, else -1; NULL: none were */
+    /* (n_tokens), of rows of words: which word's first token it is, else -1; or what such rows become, the targets of rows that came with
+     * them. NULL: none did. */
+    int32_t *words;
     size_t words_cap;
     int32_t *sources; /* (n_rows), of rows of a source and a target: tokens of the source; NULL: none were */
     size_t sources_cap;
