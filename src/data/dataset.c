@@ -317,9 +317,14 @@ static int read_or_recall(const struct io *io, const struct dataset_options *o, 
 static int open_questions(const struct io *io, const struct dataset_options *o, struct dataset *d, struct snug_err *err)
 {
     struct dataset_origin origin = {0};
+    struct str dir = {0};
     if (!o->tokenizer)
         return err_set(err, SNUG_ERR_USAGE, "%s: text needs a tokenizer", o->path);
-    TRY(questions_read(io, o, d, &origin.content, err));
+    int code = cache_dir(o->cache_dir, &dir, err);
+    if (!code)
+        code = questions_read(io, o, dir.n ? str_text(&dir) : NULL, d, &origin.content, err);
+    str_free(&dir);
+    TRY(code);
     TRY(dataset_measure(d, o->path, err));
     origin.columns = hash_bytes(&o->questions->doc_stride, sizeof o->questions->doc_stride);
     dataset_note(o, "questions: %lld; windows over their contexts, of at most %d tokens: %lld",

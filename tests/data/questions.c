@@ -53,7 +53,8 @@ static void check_answers(const struct dataset *d, int64_t i, const double *logi
     }
 }
 
-static void check_case(json_t *want)
+/* in_memory: bytes of tokens that may stay there. */
+static void check_case(json_t *want, int64_t in_memory)
 {
     char folder[4096], data[4096];
     struct tokenizer *t;
@@ -67,11 +68,14 @@ static void check_case(json_t *want)
                                 .task = TASK_SPAN,
                                 .tokenizer = t,
                                 .questions = &questions,
+                                .cache_dir = dir,
+                                .in_memory = in_memory,
                                 .max_length = (int32_t)json_integer_value(json_object_get(want, "max_length"))};
     assert_int_equal(dataset_open(&io_posix, &o, &d, NULL), SNUG_OK);
     json_t *list = json_object_get(want, "questions");
     assert_int_equal(d.questions->n, json_array_size(list));
     assert_true(d.questions->unanswered);
+    assert_true(in_memory ? d.files.n_maps >= 3 && d.questions->mapped.p : !d.files.n_maps && !d.questions->mapped.p);
     double *logits = malloc(2 * (size_t)d.n_tokens * sizeof *logits);
     for (int64_t i = 0, row = 0; i < d.questions->n; i++) {
         json_t *one = json_array_get(list, (size_t)i), *windows = json_object_get(one, "windows");
@@ -98,7 +102,12 @@ static void windows_and_answers_are_those_of_the_examples(void **state)
     (void)state;
     json_t *o = expected(), *one;
     size_t i;
-    json_array_foreach(json_object_get(o, "cases"), i, one) check_case(one);
+    json_array_foreach(json_object_get(o, "cases"), i, one)
+    {
+        check_case(one, 0);
+        check_case(one, 1);    /* which sends every question's tokens to files */
+        check_case(one, 2000); /* and some questions' */
+    }
     assert_int_equal(i, 3);
     json_decref(o);
 }

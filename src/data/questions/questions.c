@@ -4,7 +4,7 @@
 #include "data/dataset_parts.h"
 #include "data/files/format.h"
 #include "data/files/objects/objects.h"
-#include "data/tokens/token_rows.h"
+#include "data/tokens/token_store.h"
 #include "format/json.h"
 #include "tokenizer/unicode.h"
 
@@ -18,16 +18,19 @@ void questions_free(struct questions *q)
     arena_free(&q->arena);
     mem_free(q->list);
     mem_free(q->windows);
-    mem_free(q->places);
+    if (q->mapped.p)
+        mapping_close(&q->mapped);
+    else
+        mem_free(q->places);
     mem_free(q);
 }
 
 struct reading {
     const struct dataset_options *o;
     struct questions *q;
-    struct token_rows rows;
-    int32_t *targets; /* (tokens of rows) */
-    size_t targets_cap;
+    struct token_store tokens; /* whose rows' `words` are their targets */
+    struct scratch places;     /* the first n_places of all; q->places has those behind them */
+    int64_t n_places;
     struct token_buf buf;
     struct place place;
     const char *last; /* the context before, which often is the same */
@@ -56,13 +59,14 @@ static int too_long(const struct reading *r, size_t question, int64_t room, int6
 /* Marks the answer, or token 0 where it is not whole in the window. */
 static int mark(struct reading *r, const struct context_window *w, const struct stretch *answer, struct snug_err *err)
 {
-    size_t n = (size_t)r->rows.n_tokens;
-    int64_t row = r->rows.offsets[r->rows.n_rows - 1];
-    if (!MEM_GROW(r->targets, r->targets_cap, n))
-        return err_no_memory(err, n * sizeof *r->targets);
-    int32_t *to = r->targets + row;
+    struct token_rows *rows = &r->tokens.rows;
+    size_t n = (size_t)rows->n_tokens;
+    int64_t row = rows->offsets[rows->n_rows - 1];
+    if (!MEM_GROW(rows->words, rows->words_cap, n))
+        return err_no_memory(err, n * sizeof *rows->words);
+    int32_t *to = rows->words + row;
     memset(to, 0, (n - (size_t)row) * sizeof *to);
-    const struct answer_place *places = r->q->places + w->places;
+    const struct answer_place *places = r->q->places + (w->places - r->n_places);
     int32_t start = -1, end = -1;
     bool whole = answer && w->tokens && places[0].start <= answer->start && places[w->tokens - 1].end >= answer->end;
     for (int32_t i = 0; whole && i < w->tokens; i++)
@@ -75,19 +79,48 @@ static int mark(struct reading *r, const struct context_window *w, const struct 
     return SNUG_OK;
 }
 
+static int64_t rows_so_far(const struct reading *r)
+{
+    return r->tokens.n_rows + r->tokens.rows.n_rows;
+}
+
 static int add_window(struct reading *r, size_t n_first, size_t from, size_t to, int64_t places,
                       const struct stretch *answer, struct snug_err *err)
 {
     struct questions *q = r->q;
     size_t at;
     TRY(tokenizer_window(r->o->tokenizer, n_first, from, to, &r->buf, &at, err));
-    if (!MEM_GROW(q->windows, q->windows_cap, (size_t)r->rows.n_rows + 1))
-        return err_no_memory(err, (size_t)r->rows.n_rows * sizeof *q->windows);
-    struct context_window *w = &q->windows[r->rows.n_rows];
+    int64_t row = rows_so_far(r);
+    if (!MEM_GROW(q->windows, q->windows_cap, (size_t)row + 1))
+        return err_no_memory(err, (size_t)row * sizeof *q->windows);
+    struct context_window *w = &q->windows[row];
     *w = (struct context_window){
         .question = q->n - 1, .places = places + (int64_t)from, .at = (int32_t)at, .tokens = (int32_t)(to - from)};
-    TRY(token_rows_add(&r->rows, r->buf.ids, r->buf.type_ids, r->buf.n, err));
+    TRY(token_rows_add(&r->tokens.rows, r->buf.ids, r->buf.type_ids, r->buf.n, err));
     return r->labels ? mark(r, w, answer, err) : SNUG_OK;
+}
+
+static int append_places(struct reading *r, struct snug_err *err)
+{
+    struct questions *q = r->q;
+    int code = r->places.io ? SNUG_OK : scratch_open(r->tokens.o.io, r->tokens.o.dir, &r->places, err);
+    if (!code)
+        code = scratch_append(&r->places, q->places, q->n_places * sizeof *q->places, err);
+    r->n_places += (int64_t)q->n_places;
+    q->n_places = 0;
+    return code;
+}
+
+/* Between two questions. Places leave with the tokens. */
+static int settle(struct reading *r, struct snug_err *err)
+{
+    bool no_folder;
+    struct snug_err why;
+    const int64_t before = r->tokens.n_rows;
+    TRY(token_store_settle(&r->tokens, &no_folder, &why, err));
+    if (no_folder)
+        dataset_note(r->o, "all tokens stay in memory: %s", why.text);
+    return r->tokens.n_rows > before ? append_places(r, err) : SNUG_OK;
 }
 
 static int add_windows(struct reading *r, struct question *q, const struct stretch *answer, struct snug_err *err)
@@ -114,17 +147,17 @@ static int add_windows(struct reading *r, struct question *q, const struct stret
         struct text_place p = r->buf.piece_places[n_first + i];
         all->places[all->n_places + i] = (struct answer_place){(uint32_t)p.start, (uint32_t)p.end};
     }
-    int64_t places = (int64_t)all->n_places;
+    int64_t places = r->n_places + (int64_t)all->n_places;
     all->n_places += n;
-    q->first_row = r->rows.n_rows;
+    q->first_row = rows_so_far(r);
     for (size_t from = 0;; from += (size_t)(room - stride)) {
         size_t to = n - from > (size_t)room ? from + (size_t)room : n;
         TRY(add_window(r, n_first, from, to, places, answer, err));
         if (to == n)
             break;
     }
-    q->n_rows = r->rows.n_rows - q->first_row;
-    return SNUG_OK;
+    q->n_rows = rows_so_far(r) - q->first_row;
+    return settle(r, err);
 }
 
 /* ---- questions ---- */
@@ -354,22 +387,38 @@ static int read_all(struct reading *r, const struct io *io, struct hash128 *cont
     return SNUG_OK;
 }
 
-int questions_read(const struct io *io, const struct dataset_options *o, struct dataset *d, struct hash128 *content,
-                   struct snug_err *err)
+/* What was read becomes the dataset's. */
+static int finish(struct reading *r, struct dataset *d, struct snug_err *err)
+{
+    struct questions *q = r->q;
+    TRY(token_store_finish(&r->tokens, d, err));
+    d->targets = d->words;
+    d->words = NULL;
+    if (!r->n_places)
+        return SNUG_OK;
+    TRY(append_places(r, err));
+    mem_free(q->places);
+    q->places = NULL;
+    TRY(scratch_map(&r->places, IO_MAP_READ, &q->mapped, err));
+    q->places = q->mapped.p;
+    return SNUG_OK;
+}
+
+int questions_read(const struct io *io, const struct dataset_options *o, const char *dir, struct dataset *d,
+                   struct hash128 *content, struct snug_err *err)
 {
     struct reading r = {.o = o, .labels = o->task == TASK_SPAN};
+    token_store_open(&r.tokens,
+                     &(struct token_store_options){
+                         .io = io, .dir = dir, .in_memory = o->in_memory ? o->in_memory : DATASET_IN_MEMORY});
     d->questions = r.q = mem_alloc(sizeof *r.q);
     int code = r.q ? read_all(&r, io, content, err) : err_no_memory(err, sizeof *r.q);
+    if (!code)
+        code = finish(&r, d, err);
     d->task = o->task;
-    d->n_rows = r.rows.n_rows;
-    d->n_tokens = r.rows.n_tokens;
-    d->offsets = r.rows.offsets;
-    d->ids = r.rows.ids;
-    d->types = r.rows.any_type ? r.rows.types : NULL;
-    d->targets = r.targets;
     d->empty = r.empty;
-    if (!r.rows.any_type)
-        mem_free(r.rows.types);
+    token_store_close(&r.tokens);
+    scratch_drop(&r.places);
     token_buf_free(&r.buf);
     return code;
 }

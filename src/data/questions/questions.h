@@ -34,6 +34,7 @@ struct questions {
     int64_t n;
     struct context_window *windows; /* (rows) */
     struct answer_place *places;
+    struct mapping mapped; /* where places are, if they are too many for memory */
     size_t list_cap, windows_cap, places_cap, n_places;
     bool unanswered; /* some question has no answer in its context */
 };
@@ -48,11 +49,12 @@ struct question_options {
 };
 
 /* Reads all questions into a zeroed dataset: JSON Lines or a JSON array with question, context, answers and perhaps id, or SQuAD's own
- * nested files. `answers`: {"text", "answer_start"}, single or as lists, or a list of such; answer_start counts characters. For
+ * nested files. Tokens that are too many for memory go to files in `dir` (NULL: nowhere), and with them their places; texts stay in memory.
+ * `answers`: {"text", "answer_start"}, single or as lists, or a list of such; answer_start counts characters. For
  * TASK_SPAN every row needs them, and d->targets marks the first answer, or token 0 in windows where that is not whole. *content: of
  * the files. */
-int questions_read(const struct io *io, const struct dataset_options *o, struct dataset *d, struct hash128 *content,
-                   struct snug_err *err);
+int questions_read(const struct io *io, const struct dataset_options *o, const char *dir, struct dataset *d,
+                   struct hash128 *content, struct snug_err *err);
 
 /* Whether the first row of a file is a question with a context and answers. */
 bool questions_shown(const struct io *io, const char *path);
