@@ -46,7 +46,8 @@ static bool uses_any(const struct graph *g, const struct node *n, const bool *ro
     return false;
 }
 
-/* The latest node before which what trails has room below the peak all along, and before which nothing uses it; 0: there is none. */
+/* The latest node before which what trails has room below the peak all along, and before which nothing uses it and no other lane begins, which
+ * would wait for its end; 0: there is none. */
 static int find_settle(const struct program *g, const bool *trails, const int64_t *bytes)
 {
     int64_t most = 0, more = 0;
@@ -55,7 +56,8 @@ static int find_settle(const struct program *g, const bool *trails, const int64_
         most = bytes[i] > most ? bytes[i] : most;
     for (int i = 1; i < g->graph.n_values; i++)
         more += trails[i] && plan_is_transient(g, i) ? value_bytes(graph_value(&g->graph, i), g->max) : 0;
-    while (end < g->graph.n_nodes && !uses_any(&g->graph, &g->graph.nodes[end], trails))
+    while (end < g->graph.n_nodes && g->graph.nodes[end].lane == LANE_COMPUTE &&
+           !uses_any(&g->graph, &g->graph.nodes[end], trails))
         end++;
     while (k < end && bytes[k] + more <= most)
         k++;

@@ -215,6 +215,38 @@ static void what_trails_lives_on_in_the_next_run(void **state)
     }
 }
 
+/* The buffer of the first group of updates does not trail, but the copy into it may not begin while another lane is at work. */
+static void no_lane_begins_before_the_others_are_waited_for(void **state)
+{
+    (void)state;
+    static const char *const text =
+        "%1 state F32[64] \"s\" layer=0 memory=host in keep\n%2 weight F32[64] \"p\" layer=0 in keep\n"
+        "%3 scalar F64[8] \"step\" layer=0 in keep\n%4 input F32[64,1] \"x\" layer=0 in keep\n"
+        "%5 activation F32[256,1] layer=0\n%6 activation F32[64,1] layer=0\n%7 gradient F32[64] \"g\" layer=0 in keep\n"
+        "%8 workspace F32[64] layer=0\n%9 workspace F32[64] layer=0\n"
+        "%10 state F32[64] \"t\" layer=0 memory=host in keep\n%11 weight F32[64] \"q\" layer=0 in keep\n"
+        "%12 input F32[256,1] \"z\" layer=0 in keep\n%13 activation F32[64,1] layer=0\n"
+        "scale(x=%4 y=%6) by=2 layer=0\n"
+        "move(x=%1 y=%8) lane=in layer=0\n"
+        "scale(x=%4 y=%13) by=2 layer=0\n"
+        "sgd(p=%2 g=%7 buf=%8 step=%3) momentum=1 dampening=0 weight_decay=0 nesterov=0 noise=0 layer=0\n"
+        "move(x=%8 y=%1) lane=out layer=0\n"
+        "scale(x=%12 y=%5) by=2 waits=%1 layer=0\n"
+        "move(x=%10 y=%9) lane=in layer=0\n"
+        "sgd(p=%11 g=%7 buf=%9 step=%3) momentum=1 dampening=0 weight_decay=0 nesterov=0 noise=0 layer=0\n"
+        "move(x=%9 y=%10) lane=out layer=0\n";
+    struct plan p = {0};
+    struct snug_err err;
+    struct program *g = add_program(&p, "step", (struct dims){0});
+    if (graph_parse(&g->graph, text, &err))
+        fail_msg("%s", err.text);
+    lanes_find(&g->graph);
+    g->trails = true;
+    pack(&p);
+    assert_int_equal(g->settle, 2);
+    plan_free(&p);
+}
+
 /* ---- The proof. */
 
 static void broken_by(struct pair *q, const char *part)
@@ -307,6 +339,7 @@ int main(void)
         cmocka_unit_test(the_host_has_an_arena_of_its_own),
         cmocka_unit_test(the_disk_has_an_arena_of_its_own),
         cmocka_unit_test(what_trails_lives_on_in_the_next_run),
+        cmocka_unit_test(no_lane_begins_before_the_others_are_waited_for),
         cmocka_unit_test(planted_faults_are_found),
     };
     return cmocka_run_group_tests_name("plan", tests, NULL, NULL);
