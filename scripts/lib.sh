@@ -82,9 +82,10 @@ few_isas() {
     usable_isas | sed 's/,[a-z0-9]*bf16.*//' | tr , '\n' | sed -n '1p;$p' | uniq | paste -sd ,
 }
 
-# A folder for the CUDA kernels and their tests, for one architecture: the one that all sources have code for. No GPU is needed.
+# A folder for the CUDA kernels and their tests, for one architecture: the one that all sources have code for. No GPU is needed, and no machine
+# code: the emulator carries out PTX.
 setup_cuda() {
-    [ -f "$1/build.ninja" ] || meson setup "$1" -Dcuda=enabled -Dgpu_arch=90 -Demulated_gpu=true -Dcpu_isas="$(few_isas)"
+    [ -f "$1/build.ninja" ] || meson setup "$1" -Dcuda=enabled -Dgpu_arch=90 -Dgpu_code=ptx -Demulated_gpu=true -Dcpu_isas="$(few_isas)"
 }
 
 # run_tests FOLDER [NAME…]: runs the tests of a build folder, all or those named, and closes with 'N passed, N failed[, N skipped]'.
