@@ -180,6 +180,19 @@ static void the_disk_has_an_arena_of_its_own(void **state)
     plan_free(&p);
 }
 
+/* A plan of one program. */
+static struct program *parsed(struct plan *p, const char *text, bool trails)
+{
+    struct snug_err err;
+    struct program *g = add_program(p, "step", (struct dims){0});
+    if (graph_parse(&g->graph, text, &err))
+        fail_msg("%s", err.text);
+    lanes_find(&g->graph);
+    g->trails = trails;
+    pack(p);
+    return g;
+}
+
 /* A state comes to a buffer and goes back. What goes back still runs when the next run of the program begins, so the buffer lives on
  * there as far as it has room below the peak, at node 3, and shares no byte with what lives then. */
 static void what_trails_lives_on_in_the_next_run(void **state)
@@ -200,12 +213,7 @@ static void what_trails_lives_on_in_the_next_run(void **state)
     for (int trails = 0; trails < 2; trails++) {
         struct plan p = {0};
         struct snug_err err;
-        struct program *g = add_program(&p, "step", (struct dims){0});
-        if (graph_parse(&g->graph, text, &err))
-            fail_msg("%s", err.text);
-        lanes_find(&g->graph);
-        g->trails = trails;
-        pack(&p);
+        struct program *g = parsed(&p, text, trails);
         assert_true(g->first[9] == 4 && g->last[9] == 7);
         assert_true(g->settle == (trails ? 3 : 0) && g->again[9] == (trails ? 2 : 0));
         assert_true(p.arena_bytes == p.persistent_bytes + 3 * 256 && g->lower_bound_bytes == 3 * 256);
@@ -236,14 +244,7 @@ static void no_lane_begins_before_the_others_are_waited_for(void **state)
         "sgd(p=%11 g=%7 buf=%9 step=%3) momentum=1 dampening=0 weight_decay=0 nesterov=0 noise=0 layer=0\n"
         "move(x=%9 y=%10) lane=out layer=0\n";
     struct plan p = {0};
-    struct snug_err err;
-    struct program *g = add_program(&p, "step", (struct dims){0});
-    if (graph_parse(&g->graph, text, &err))
-        fail_msg("%s", err.text);
-    lanes_find(&g->graph);
-    g->trails = true;
-    pack(&p);
-    assert_int_equal(g->settle, 2);
+    assert_int_equal(parsed(&p, text, true)->settle, 2);
     plan_free(&p);
 }
 
