@@ -252,7 +252,7 @@ OPT(WORD, weight_copies, "auto", KEEP, MODEL, 0,
 OPT(WORD, dropout_masks, "auto", KEEP, TRAINING, 0,
     "of attention: resident, as bits, or transient, made again; auto: as a GPU has room")
 OPT(WORD, offload_optimizer, "auto", OFFLOAD_STATES, TRAINING, 0,
-    "optimizer states in the host's memory: all (cpu), none, those a GPU has no room for; disk: in a file")
+    "optimizer states in host memory: all (cpu), none, what a GPU has no room for; disk: in a file")
 OPT(STR, offload_dir, "none", "DIR", TRAINING, 0,
     "the folder of that file, on a fast disk; it has no name, and is gone when the run ends")
 OPT(WORD, offload_param, "auto", OFFLOAD, TRAINING, 0,

@@ -5,7 +5,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-static const char *model, *rows, *cache, *texts;
+static const char *model, *rows, *cache, *texts, *ids;
 
 /* With dropout, so that a row in another place would show. Log hashes are of all weights. */
 #define RUN                                                                                                            \
@@ -41,8 +41,9 @@ static void bits_are_those_in_memory(void **state)
     const char *const *const data[] = {
         ARGS("--train-data", rows),
         ARGS("--train-data", texts, "--task", "masked-lm"),
+        ARGS("--train-data", ids), /* no cache has these */
     };
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < sizeof data / sizeof *data; i++) {
         remove_tree(cache);
         train_until(NEVER, "memory", data[i], NULL);
         remove_tree(cache);
@@ -104,6 +105,7 @@ static int set_up(void **state)
     fclose(f);
     cache = join(folder, "cache");
     rows = write_lines("rows.csv", "text,label\n", (const char *const[]){",0\n", ",1\n"});
+    ids = make_rows(folder, 90, 12, 1, true);
     texts = write_lines("texts.csv", "text\n", (const char *const[]){"\n", "a\n"});
     return 0;
 }
