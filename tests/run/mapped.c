@@ -39,8 +39,7 @@ static void bits_are_those_in_memory(void **state)
 {
     (void)state;
     const char *const *const data[] = {
-        ARGS("--train-data", rows),
-        ARGS("--train-data", texts, "--task", "masked-lm"),
+        ARGS("--train-data", rows), ARGS("--train-data", texts, "--task", "masked-lm"),
         ARGS("--train-data", ids), /* no cache has these */
     };
     for (size_t i = 0; i < sizeof data / sizeof *data; i++) {
