@@ -80,6 +80,22 @@ int dataset_measure(struct dataset *d, const char *path, struct snug_err *err)
     return SNUG_OK;
 }
 
+struct token_store_options dataset_store(const struct io *io, const struct dataset_options *o, const char *dir)
+{
+    return (struct token_store_options){
+        .io = io, .dir = dir, .in_memory = o->in_memory ? o->in_memory : DATASET_IN_MEMORY};
+}
+
+int dataset_settle(const struct dataset_options *o, struct token_store *s, struct snug_err *err)
+{
+    bool no_folder;
+    struct snug_err why;
+    TRY(token_store_settle(s, &no_folder, &why, err));
+    if (no_folder)
+        dataset_note(o, "all tokens stay in memory: %s", why.text);
+    return SNUG_OK;
+}
+
 /* ---- what is worth saying ---- */
 
 void dataset_note(const struct dataset_options *o, const char *format, ...)

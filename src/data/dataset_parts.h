@@ -3,6 +3,7 @@
 #define DATA_DATASET_PARTS_H
 
 #include "data/dataset.h"
+#include "data/tokens/token_store.h"
 
 /* Each source fills a zeroed dataset, all but `fingerprint`, and gives the hash of everything that its rows come from.
  * On failure dataset_close frees what there is. */
@@ -34,6 +35,10 @@ int dataset_measure(struct dataset *d, const char *path, struct snug_err *err);
 
 /* Whoever goes through all tokens does it in stretches of so many, with dataset_release behind each. */
 enum { DATASET_STRETCH = 1 << 22 };
+
+/* How rows are stored while they are made, and token_store_settle, which says so where no file can be made. */
+struct token_store_options dataset_store(const struct io *io, const struct dataset_options *o, const char *dir);
+int dataset_settle(const struct dataset_options *o, struct token_store *s, struct snug_err *err);
 
 void dataset_note(const struct dataset_options *o, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

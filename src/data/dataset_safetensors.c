@@ -4,7 +4,6 @@
 #include "data/files/source.h"
 #include "data/label_reader.h"
 #include "data/split.h"
-#include "data/tokens/token_store.h"
 #include "format/safetensors.h"
 
 #include <math.h>
@@ -354,13 +353,9 @@ static int read_labels(struct pretokenized *p, struct dataset *d, struct snug_er
 
 static int read_rows(struct pretokenized *p, bool targets, struct snug_err *err)
 {
-    bool no_folder;
-    struct snug_err why;
     for (int64_t row = 0; row < p->n; row++) {
         TRY(read_row(p, row, targets, err));
-        TRY(token_store_settle(&p->tokens, &no_folder, &why, err));
-        if (no_folder)
-            dataset_note(p->o, "all tokens stay in memory: %s", why.text);
+        TRY(dataset_settle(p->o, &p->tokens, err));
         TRY(source_check_stop(p->o->stop, p->o->path, err));
     }
     return SNUG_OK;
@@ -391,10 +386,9 @@ int dataset_read_safetensors(const struct io *io, const struct dataset_options *
                              struct dataset_origin *origin, struct snug_err *err)
 {
     struct pretokenized p = {.o = o};
+    const struct token_store_options store = dataset_store(io, o, dir);
     TRY(st_open(io, o->path, &p.file, err));
-    token_store_open(&p.tokens,
-                     &(struct token_store_options){
-                         .io = io, .dir = dir, .in_memory = o->in_memory ? o->in_memory : DATASET_IN_MEMORY});
+    token_store_open(&p.tokens, &store);
     const struct st_file *f = &p.file;
     int code = source_hash_open(io, f->fd, o->path, f->file_bytes, o->stop, &origin->content, err);
     if (!code)

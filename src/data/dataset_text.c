@@ -82,14 +82,9 @@ static int read_row(struct text_reading *r, struct snug_err *err)
 /* Tokens of the block that was read. */
 static int take_block(struct text_reading *r, int threads, struct snug_err *err)
 {
-    bool no_folder;
-    struct snug_err why;
     int64_t max_length = r->o->block_size ? 0 : r->o->max_length;
     TRY(token_rows_encode(&r->tokens.rows, r->o->tokenizer, max_length, threads, r->o->stop, &r->block, err));
-    TRY(token_store_settle(&r->tokens, &no_folder, &why, err));
-    if (no_folder)
-        dataset_note(r->o, "all tokens stay in memory: %s", why.text);
-    return SNUG_OK;
+    return dataset_settle(r->o, &r->tokens, err);
 }
 
 static int read_rows(struct text_reading *r, struct snug_err *err)
@@ -120,13 +115,10 @@ static int read_rows(struct text_reading *r, struct snug_err *err)
  * not fill a block is left out, as transformers' run_clm.py does it. */
 static void open_store(struct text_reading *r, const struct io *io, const char *dir)
 {
-    const struct dataset_options *o = r->o;
-    const struct token_store_options s = {.io = io,
-                                          .dir = dir,
-                                          .in_memory = o->in_memory ? o->in_memory : DATASET_IN_MEMORY,
-                                          .drop_empty = task_is_lm(r->task),
-                                          .block_size = o->block_size,
-                                          .end_id = tokenizer_special(o->tokenizer, TOKEN_EOS)};
+    struct token_store_options s = dataset_store(io, r->o, dir);
+    s.drop_empty = task_is_lm(r->task);
+    s.block_size = r->o->block_size;
+    s.end_id = tokenizer_special(r->o->tokenizer, TOKEN_EOS);
     token_store_open(&r->tokens, &s);
 }
 

@@ -7,8 +7,6 @@
 
 #include <stdlib.h>
 
-enum { LEAST_BYTES = 16 << 10 }; /* of less, starting a copy takes longer than the copy */
-
 /* An activation that leaves: its copy on the way out stands before node `leave` and is over before `wait`, that on the way in stands before
  * `come`. */
 struct trip {
@@ -100,7 +98,7 @@ int choices_sent_layers(const struct choices *c, int n_layers)
 bool activation_may_leave(const struct value *v, struct dims max)
 {
     return v->role == ROLE_ACTIVATION && !v->base && !v->persists && !v->live_in && !v->live_out && !v->pitch &&
-           !v->pad_rows && value_bytes(v, max) >= LEAST_BYTES;
+           !v->pad_rows && value_bytes(v, max) >= COPY_LEAST_BYTES;
 }
 
 /* Where an activation is written and read; false: it stays. */

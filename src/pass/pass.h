@@ -128,7 +128,7 @@ struct choices {
     int host_activations; /* and the activations of so many layers, between the passes; besides those that `recompute` sends */
 };
 
-enum { STATE_PAGED_BYTES = 16 << 10 }; /* smaller states are in no file */
+enum { COPY_LEAST_BYTES = 16 << 10 }; /* of less, starting a copy between memories takes longer than it lasts */
 
 /* Whether an activation may leave for the host's memory, if its layer's do: it is no smaller than what starting a copy is worth. */
 bool activation_may_leave(const struct value *v, struct dims max);

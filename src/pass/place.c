@@ -6,11 +6,10 @@ static bool is_state_of_optimizer(const struct value *v)
     return v->role == ROLE_STATE && v->kin;
 }
 
-/* Whether only updates use it, so that a device gets it from a file (pass_stage), and it is large enough: of less, a copy takes longer to
- * begin than it lasts. */
+/* Whether only updates use it, so that a device gets it from a file (pass_stage), and a copy is worth it. */
 static bool may_page(const struct value *v)
 {
-    return v->kin != KIN_AHEAD && dtype_bytes(v->dtype, value_elements(v, (struct dims){0})) >= STATE_PAGED_BYTES;
+    return v->kin != KIN_AHEAD && dtype_bytes(v->dtype, value_elements(v, (struct dims){0})) >= COPY_LEAST_BYTES;
 }
 
 /* An update reads and writes a weight in any memory, and embed reads a few of its rows. */

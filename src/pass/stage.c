@@ -10,7 +10,6 @@
 enum {
     GROUP_BYTES = 32 << 20, /* of a group, but for a tensor that is larger: long enough for the link's full rate */
     PIECE_BYTES = 32 << 20, /* between a file and the device at a time */
-    LEAST_BYTES = 16 << 10, /* of less, starting a copy takes longer than the update's own way to the host */
     LEAST_BUFFERS = 2
 };
 
@@ -66,7 +65,7 @@ static bool is_far(const struct stage *s, const struct node *n, int slot)
     const struct value *v = graph_value(s->g, n->u.slot[slot]);
     if (!n->u.slot[slot] || !op_is_update(n->op) || v->pitch)
         return false;
-    return v->memory == MEMORY_DISK || (v->memory == MEMORY_HOST && bytes_of(v) >= LEAST_BYTES);
+    return v->memory == MEMORY_DISK || (v->memory == MEMORY_HOST && bytes_of(v) >= COPY_LEAST_BYTES);
 }
 
 static int64_t far_bytes(const struct stage *s, const struct node *n)

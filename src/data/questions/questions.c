@@ -4,7 +4,6 @@
 #include "data/dataset_parts.h"
 #include "data/files/format.h"
 #include "data/files/objects/objects.h"
-#include "data/tokens/token_store.h"
 #include "format/json.h"
 #include "tokenizer/unicode.h"
 
@@ -103,23 +102,18 @@ static int add_window(struct reading *r, size_t n_first, size_t from, size_t to,
 static int append_places(struct reading *r, struct snug_err *err)
 {
     struct questions *q = r->q;
-    int code = r->places.io ? SNUG_OK : scratch_open(r->tokens.o.io, r->tokens.o.dir, &r->places, err);
-    if (!code)
-        code = scratch_append(&r->places, q->places, q->n_places * sizeof *q->places, err);
-    r->n_places += (int64_t)q->n_places;
+    const int64_t size = sizeof *q->places, n = (int64_t)q->n_places;
+    TRY(token_store_append(&r->tokens, &r->places, r->n_places * size, q->places, n * size, err));
+    r->n_places += n;
     q->n_places = 0;
-    return code;
+    return SNUG_OK;
 }
 
 /* Between two questions. Places leave with the tokens. */
 static int settle(struct reading *r, struct snug_err *err)
 {
-    bool no_folder;
-    struct snug_err why;
     const int64_t before = r->tokens.n_rows;
-    TRY(token_store_settle(&r->tokens, &no_folder, &why, err));
-    if (no_folder)
-        dataset_note(r->o, "all tokens stay in memory: %s", why.text);
+    TRY(dataset_settle(r->o, &r->tokens, err));
     return r->tokens.n_rows > before ? append_places(r, err) : SNUG_OK;
 }
 
@@ -408,9 +402,8 @@ int questions_read(const struct io *io, const struct dataset_options *o, const c
                    struct hash128 *content, struct snug_err *err)
 {
     struct reading r = {.o = o, .labels = o->task == TASK_SPAN};
-    token_store_open(&r.tokens,
-                     &(struct token_store_options){
-                         .io = io, .dir = dir, .in_memory = o->in_memory ? o->in_memory : DATASET_IN_MEMORY});
+    const struct token_store_options store = dataset_store(io, o, dir);
+    token_store_open(&r.tokens, &store);
     d->questions = r.q = mem_alloc(sizeof *r.q);
     int code = r.q ? read_all(&r, io, content, err) : err_no_memory(err, sizeof *r.q);
     if (!code)

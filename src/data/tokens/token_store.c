@@ -107,16 +107,17 @@ static int64_t bytes_in_memory(const struct token_store *s)
 }
 
 /* Types that are 0 have no file until one is not. */
-static int append(struct token_store *s, int i, const struct array *a, struct snug_err *err)
+int token_store_append(const struct token_store *s, struct scratch *file, int64_t before, const void *data,
+                       int64_t bytes, struct snug_err *err)
 {
     struct snug_err why;
-    if (!a->data || !a->bytes)
+    if (!data || !bytes)
         return SNUG_OK;
-    int code = s->files[i].io ? SNUG_OK : scratch_open(s->o.io, s->o.dir, &s->files[i], &why);
-    if (!code && s->files[i].bytes < a->before)
-        scratch_skip(&s->files[i], a->before - s->files[i].bytes);
+    int code = file->io ? SNUG_OK : scratch_open(s->o.io, s->o.dir, file, &why);
+    if (!code && file->bytes < before)
+        scratch_skip(file, before - file->bytes);
     if (!code)
-        code = scratch_append(&s->files[i], a->data, (size_t)a->bytes, &why);
+        code = scratch_append(file, data, (size_t)bytes, &why);
     if (code == SNUG_ERR_IO)
         return err_set(err, code, "%s; give --cache-dir a folder with more room, or a larger --in-memory-max-size",
                        why.text);
@@ -133,7 +134,7 @@ static int append_all(struct token_store *s, struct snug_err *err)
         t->offsets[row] += s->n_tokens;
     list_arrays(s, a);
     for (int i = 0; i < STORE_ARRAYS; i++)
-        TRY(append(s, i, &a[i], err));
+        TRY(token_store_append(s, &s->files[i], a[i].before, a[i].data, a[i].bytes, err));
     s->n_rows += t->n_rows;
     s->n_tokens += t->n_tokens;
     s->any_type |= t->any_type;

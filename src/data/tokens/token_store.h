@@ -32,6 +32,10 @@ void token_store_open(struct token_store *s, const struct token_store_options *o
 /* To be called now and then: rows that are too many for memory go to files. *no_folder: files cannot be made, `why` says it, and
  * everything stays in memory. SNUG_ERR_IO: a file cannot be written. */
 int token_store_settle(struct token_store *s, bool *no_folder, struct snug_err *why, struct snug_err *err);
+/* Of what belongs to the rows, data behind the first `before` bytes of a file of the caller's, which is opened where it is not. SNUG_ERR_IO: it
+ * cannot be written. */
+int token_store_append(const struct token_store *s, struct scratch *file, int64_t before, const void *data,
+                       int64_t bytes, struct snug_err *err);
 /* Gives the arrays to *d, with n_rows, n_tokens, truncated and no_target. */
 int token_store_finish(struct token_store *s, struct dataset *d, struct snug_err *err);
 void token_store_close(struct token_store *s);
