@@ -83,9 +83,10 @@ static void gradients_are_those_of_peft(void **state)
             const char *const *where =
                 ARGS("--device", on->name, "--dtype", on->dtype, "--threads", "1", "--adapter", adapter);
             expect_snug(0, said(), ARGS("debug", "grad", base, inputs, got), where);
-            /* Where factors are rounded, an adapter's two small matrices are so once more each, on the way there and back:
-             * of tf32 8.4e-3 was seen, where all layers have adapters. */
-            double times = is_fp32(on) ? 1 : strcmp(on->dtype, "bf16") ? 3 : 2, bound = times * on->gradient_error;
+            /* an adapter's two small matrices are rounded once more each, on the way there and back */
+            double bound = strcmp(on->dtype, "bf16") ? on->gradient_error : 2 * on->gradient_error;
+            if (!strcmp(recorded[m].adapter, "qwen3_moe_all_linear") && !strcmp(on->dtype, "tf32"))
+                bound = 2 * 6.6e-3; /* which is how far PEFT's own are in tf32 (tests/golden/lora_rounding.py) */
             compare_gradients(got, join(adapter, "expected.safetensors"), bound);
             expect_snug(0, said(), ARGS("debug", "grad", base, inputs, again, "--gradient-checkpointing"), where);
             assert_true(same_bytes(got, again));
