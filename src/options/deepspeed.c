@@ -51,7 +51,7 @@ const struct deepspeed_key deepspeed_keys[] = {
      "buffer_count fast_init pin_memory pipeline_read pipeline_write ratio super_offload", NULL},
     {"zero_optimization.offload_optimizer.device", DEEPSPEED_SETS, OPTION_offload_optimizer, "none cpu nvme=disk",
      "states lie on the device, in the host's memory or on disk; give none, cpu or nvme"},
-    {"zero_optimization.offload_optimizer.nvme_path", DEEPSPEED_SETS, OPTION_offload_dir, NULL, NULL},
+    {"zero_optimization.offload_optimizer.nvme_path", DEEPSPEED_PATH, OPTION_offload_dir, NULL, NULL},
     {"zero_optimization.offload_param", DEEPSPEED_OBJECT, 0, "buffer_count buffer_size max_in_cpu nvme_path pin_memory",
      NULL},
     {"zero_optimization.offload_param.device", DEEPSPEED_SETS, OPTION_offload_param, "none cpu",
@@ -251,6 +251,7 @@ static int take(struct file *f, const struct deepspeed_key *key, const json_t *v
     case DEEPSPEED_OBJECT:
         return take_object(f, key, v, err);
     case DEEPSPEED_SETS:
+    case DEEPSPEED_PATH:
         return take_value(f, key, v, err);
     case DEEPSPEED_FLAG:
         return take_flag(f, key, v, err);
@@ -283,6 +284,12 @@ static int take_idle(struct file *f, const char *name, struct snug_err *err)
     return SNUG_OK;
 }
 
+static bool has_effect(const struct deepspeed_key *key, const json_t *object)
+{
+    const char *device = json_string_value(json_object_get(object, "device"));
+    return key && (key->what != DEEPSPEED_PATH || (device && !strcmp(device, "nvme")));
+}
+
 static int take_object(struct file *f, const struct deepspeed_key *in, const json_t *object, struct snug_err *err)
 {
     const char *name;
@@ -299,7 +306,7 @@ static int take_object(struct file *f, const struct deepspeed_key *in, const jso
             return err_set(err, SNUG_ERR_USAGE, "%s: %s: is not known here; leave it out", f->path, path);
         if (is_auto(v) || json_is_null(v) || (!key && json_is_false(v)))
             continue;
-        TRY(key ? take(f, key, v, err) : take_idle(f, name, err));
+        TRY(has_effect(key, object) ? take(f, key, v, err) : take_idle(f, name, err));
     }
     return SNUG_OK;
 }

@@ -199,6 +199,27 @@ static void options_go_with_the_file(void **state)
     options_free(&o);
 }
 
+/* DeepSpeed's file may have the path whatever the device is. */
+static void a_path_goes_with_nvme(void **state)
+{
+    (void)state;
+    struct options o;
+    struct snug_err e;
+    char notes[256];
+    write_config("{\"zero_optimization\": {\"offload_optimizer\": {\"nvme_path\": \"/a\", \"device\": \"nvme\"}}}");
+    if (read_both(&o, "--offload-dir /a", &e))
+        fail_msg("%s", e.text);
+    assert_true(o.offload_optimizer == OPT_OFFLOAD_DISK && !strcmp(o.offload_dir, "/a"));
+    options_free(&o);
+    write_config("{\"zero_optimization\": {\"offload_optimizer\": {\"nvme_path\": \"/a\", \"device\": \"cpu\"}}}");
+    if (read_both(&o, "", &e))
+        fail_msg("%s", e.text);
+    assert_true(o.offload_optimizer == OPT_OFFLOAD_CPU && !o.offload_dir);
+    snprintf(notes, sizeof notes, "%s: no effect here: nvme_path", config_file);
+    expect_notes(&o, notes);
+    options_free(&o);
+}
+
 static void a_warm_up_is_noted(void **state)
 {
     (void)state;
@@ -309,6 +330,7 @@ int main(void)
         cmocka_unit_test(a_file_gives_options),
         cmocka_unit_test(members_are_options),
         cmocka_unit_test(options_go_with_the_file),
+        cmocka_unit_test(a_path_goes_with_nvme),
         cmocka_unit_test(a_warm_up_is_noted),
         cmocka_unit_test(what_is_not_there_is_refused),
         cmocka_unit_test(no_memory_is_an_error),

@@ -106,6 +106,8 @@ static void a_disk_that_will_not_do_is_refused(void **state)
     assert_true(file_has(said(), "--offload-dir: no effect with --offload-optimizer auto"));
     expect_snug(3, said(), run, ARGS("--offload-optimizer", "disk", "--offload-dir", join(folder, "absent")));
     assert_true(file_has(said(), "there is no such folder; make it, or give another"));
+    expect_snug(3, said(), run, ARGS("--offload-optimizer", "disk", "--offload-dir", rows));
+    assert_true(file_has(said(), "there is no such folder; make it, or give another"));
     struct statfs fs;
     if (!statfs("/dev/shm", &fs) && fs.f_type == TMPFS_MAGIC) {
         expect_snug(2, said(), run, ARGS("--offload-optimizer", "disk", "--offload-dir", "/dev/shm"));
@@ -117,6 +119,17 @@ static void a_disk_that_will_not_do_is_refused(void **state)
                      "--train-data", "synthetic:8x512", "--batch-size", "1", "--max-steps", "4"),
                 ARGS("--pure-bf16", "--offload-optimizer", "disk", "--offload-dir", "/absent"));
     assert_true(file_has(said(), "\"disk_bytes\":32"));
+}
+
+/* Of an adapter, whose states are small, nothing is in a file, and a note says so. */
+static void small_states_stay_in_memory(void **state)
+{
+    (void)state;
+    if (!has_disk())
+        return;
+    train("small", device(0), ARGS(WIDE, STEPS, ON_DISK), ARGS("--batch-size", "4", "--use-peft", "--lora-r", "2"));
+    assert_true(summed("disk_bytes") == 0);
+    assert_true(file_has(said(), "no optimizer state is large enough for a file; all stay in memory"));
 }
 
 /* A run that does not fit is told that it would with a disk. */
@@ -159,9 +172,8 @@ static int close_disk(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(states_on_disk_have_the_same_bits),
-        cmocka_unit_test(ranks_have_files_of_their_own),
-        cmocka_unit_test(a_disk_that_will_not_do_is_refused),
+        cmocka_unit_test(states_on_disk_have_the_same_bits),  cmocka_unit_test(ranks_have_files_of_their_own),
+        cmocka_unit_test(a_disk_that_will_not_do_is_refused), cmocka_unit_test(small_states_stay_in_memory),
         cmocka_unit_test(a_refusal_names_the_disk),
     };
     return cmocka_run_group_tests_name("disk", tests, open_disk, close_disk);

@@ -53,8 +53,10 @@ static void print_deepspeed_key(FILE *f, const struct deepspeed_key *k)
     fprintf(f, "| `%s` | ", k->path);
     if (k->what == DEEPSPEED_FLAG)
         fprintf(f, "`%s %s`", option_flag(option_rows[k->option].name, flag), k->words);
-    if (k->what == DEEPSPEED_SETS)
+    if (k->what == DEEPSPEED_SETS || k->what == DEEPSPEED_PATH)
         fprintf(f, "`%s`", option_flag(option_rows[k->option].name, flag));
+    if (k->what == DEEPSPEED_PATH)
+        fputs("; no effect where `device` is not `nvme`", f);
     if (k->what == DEEPSPEED_SETS && k->words) {
         fputs("; ", f);
         print_words(f, k->words);

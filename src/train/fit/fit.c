@@ -304,9 +304,13 @@ static int check_disk(const struct session *s, struct snug_err *err)
     const int64_t bytes = s->run.plan.disk_bytes * needs_ranks(s);
     char size[SIZE_TEXT_MAX], there[SIZE_TEXT_MAX];
     struct statfs fs;
+    struct stat st = {0};
     if (!bytes || s->o->gpu)
         return SNUG_OK;
-    int failed = s->io->statfs(s->io, s->o->offload_dir, &fs) < 0 ? errno : 0;
+    int failed = s->io->stat(s->io, s->o->offload_dir, &st) < 0 || s->io->statfs(s->io, s->o->offload_dir, &fs) < 0
+                     ? errno
+                 : S_ISDIR(st.st_mode) ? 0
+                                       : ENOTDIR;
     if (failed == ENOENT || failed == ENOTDIR)
         return err_set(err, SNUG_ERR_INPUT, "--offload-dir %s: there is no such folder; make it, or give another",
                        s->o->offload_dir);
@@ -332,6 +336,13 @@ static int check_budget(struct session *s, struct snug_err *err)
     if (s->o->host_memory_budget)
         return check_host(s, s->o->host_memory_budget, "are --host-memory-budget; give it more", err);
     return SNUG_OK;
+}
+
+/* Where the file that was asked for would be empty. */
+static void note_disk(const struct session *s)
+{
+    if (s->choices.states_on_disk && s->compile.train && !s->run.plan.disk_bytes)
+        session_note(s, "--offload-optimizer disk: no optimizer state is large enough for a file; all stay in memory");
 }
 
 /* What is offloaded where nobody knows what the host has. */
@@ -373,6 +384,7 @@ int fit_plan(struct session *s, struct snug_err *err)
     TRY(send_states(s, err));
     TRY(send_weights(s, &asked, err));
     note_host(s);
+    note_disk(s);
     return check_budget(s, err);
 }
 
