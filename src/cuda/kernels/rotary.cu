@@ -1,10 +1,11 @@
 /* Rotary embeddings with norms of queries and keys, and back. Bound by bytes: qkv and y once; back, dy and dqkv once, with gammas
- * qkv too, and dy and qkv once more for their gradients.
+ * qkv too.
  *
  * A group of lanes has what is normalised as one: a head, or all heads of q or of k; each lane has packs of N pairs of elements
- * that are rotated with each other, and reads them again (from the cache) behind the sum. Order of sums: a group's by lanes, folded in a
- * butterfly, then warp after warp. A gamma's: rows are dealt out to at most CHUNKS blocks by shape; in a block, threads take every Y-th
- * (row, head) in order and are added in order; the blocks are added as columns.cuh says. */
+ * that are rotated with each other. One pack stays in the lane's registers; of several, each is read again (from the cache) behind the sum,
+ * and dy and qkv once more for the gradients of gammas. Order of sums: a group's by lanes, folded in a butterfly, then warp after warp. A
+ * gamma's: rows are dealt out to at most CHUNKS blocks by shape; in a block, threads take every Y-th (row, head) in order and are added in
+ * order; the blocks are added as columns.cuh says. */
 #include "cuda/kernels/columns.cuh"
 #include "cuda/kernels/vector.cuh"
 
@@ -140,16 +141,28 @@ __device__ static inline int64_t source(const struct rotary_params &p, int64_t h
     return value < 0 ? (h - p.A) * (queries + 2) + queries : value * (queries + 2) + queries + 1;
 }
 
+/* Which row, and which group of it, a group of lanes has. 32 bits, whose division is fast, suffice for a terabyte of qkv. */
+struct item {
+    unsigned n, g;
+};
+
+template <int L> __device__ static inline struct item item_of(const struct rotary_params &p)
+{
+    unsigned all = (unsigned)(p.groups + (p.each ? p.K : 1)), at = blockIdx.x * (THREADS / L) + threadIdx.x / L;
+    return {at / all, at % all};
+}
+
 template <class T, int N, int L> __global__ void __launch_bounds__(THREADS) rotary_kernel(const struct rotary_params p)
 {
-    int64_t all = p.groups + (p.each ? p.K : 1), at = (int64_t)blockIdx.x * (THREADS / L) + threadIdx.x / L;
-    int64_t n = at / all, g = at % all, packs = p.D / 2 / N;
+    struct item at = item_of<L>(p);
+    int64_t n = at.n, g = at.g;
     struct heads h = heads_of(p, g);
-    int64_t count = n < p.T ? h.count * packs : 0, row = n * p.width + h.first * p.D;
+    int packs = (int)(p.D / 2 / N), lane = threadIdx.x % L, count = n < p.T ? (int)h.count * packs : 0;
+    int64_t row = n * p.width + h.first * p.D;
     const T *x = (const T *)p.x + row;
     const float *gamma = h.part == 0 ? p.q_gamma : h.part == 1 ? p.k_gamma : NULL;
     float a[N], b[N], gamma_a[N], gamma_b[N], squares = 0;
-    for (int64_t j = threadIdx.x % L; gamma && j < count; j += L) {
+    for (int j = lane; j < count; j += L) {
         struct place i = place(p, j % packs * N);
         load<T, N>(a, x + j / packs * p.D + i.a);
         load<T, N>(b, x + j / packs * p.D + i.b);
@@ -158,13 +171,15 @@ template <class T, int N, int L> __global__ void __launch_bounds__(THREADS) rota
             squares += a[k] * a[k] + b[k] * b[k];
     }
     float rstd = 1 / sqrtf(group_sum<L>(squares) / (float)(h.count * p.D) + p.eps);
-    if (gamma && p.rstd && count && threadIdx.x % L == 0)
+    if (gamma && p.rstd && count && lane == 0)
         p.rstd[n * p.groups + g] = rstd;
-    for (int64_t j = threadIdx.x % L; j < count; j += L) {
+    for (int j = lane; j < count; j += L) {
         struct place i = place(p, j % packs * N);
         int64_t head = j / packs * p.D;
-        load<T, N>(a, x + head + i.a);
-        load<T, N>(b, x + head + i.b);
+        if (count > L) {
+            load<T, N>(a, x + head + i.a);
+            load<T, N>(b, x + head + i.b);
+        }
         if (gamma) {
             load<float, N>(gamma_a, gamma + head + i.a);
             load<float, N>(gamma_b, gamma + head + i.b);
@@ -181,64 +196,179 @@ template <class T, int N, int L> __global__ void __launch_bounds__(THREADS) rota
     }
 }
 
-/* N pairs of dy rotated back, their z = x rstd, and gamma. */
+/* N pairs of a gamma, as they multiply. */
+template <int N> struct gammas {
+    float a[N], b[N];
+};
+
+template <int N>
+__device__ static inline void gammas_load(struct gammas<N> &g, const struct rotary_params &p, const float *gamma,
+                                          const struct place &i)
+{
+    load<float, N>(g.a, gamma + i.a);
+    load<float, N>(g.b, gamma + i.b);
+#pragma unroll
+    for (int k = 0; k < N; k++)
+        g.a[k] += p.one, g.b[k] += p.one;
+}
+
+/* N pairs of dy rotated back, and their z = x rstd. */
 template <int N> struct back {
-    float da[N], db[N], za[N], zb[N], gamma_a[N], gamma_b[N];
+    float da[N], db[N], za[N], zb[N];
 };
 
 template <class T, int N>
 __device__ static inline void back_load(struct back<N> &v, const struct rotary_params &p, int64_t n, int64_t head,
-                                        const struct place &i, const float *gamma, float rstd)
+                                        const struct place &i, float rstd)
 {
+    struct words<T, N> za = fetch<T, N>((const T *)p.qkv + head + i.a), zb = fetch<T, N>((const T *)p.qkv + head + i.b);
     load<T, N>(v.da, (const T *)p.x + head + i.a);
     load<T, N>(v.db, (const T *)p.x + head + i.b);
     rotate<N>(p, n, i.angle, v.da, v.db);
-    load<T, N>(v.za, (const T *)p.qkv + head + i.a);
-    load<T, N>(v.zb, (const T *)p.qkv + head + i.b);
-    load<float, N>(v.gamma_a, gamma + i.a);
-    load<float, N>(v.gamma_b, gamma + i.b);
+    unpack<T, N>(v.za, za);
+    unpack<T, N>(v.zb, zb);
+#pragma unroll
+    for (int k = 0; k < N; k++)
+        v.za[k] *= rstd, v.zb[k] *= rstd;
+}
+
+/* The sum of dz z over N pairs. */
+template <int N> __device__ static inline float back_total(const struct back<N> &v, const struct gammas<N> &g)
+{
+    float total = 0;
+#pragma unroll
+    for (int k = 0; k < N; k++)
+        total += v.da[k] * g.a[k] * v.za[k] + v.db[k] * g.b[k] * v.zb[k];
+    return total;
+}
+
+/* N pairs of dqkv; `mean` is that of back_total over the group's elements. */
+template <class T, int N>
+__device__ static inline void back_store(const struct back<N> &v, const struct gammas<N> &g,
+                                         const struct rotary_params &p, int64_t head, const struct place &i, float rstd,
+                                         float mean)
+{
+    float a[N], b[N];
 #pragma unroll
     for (int k = 0; k < N; k++) {
-        v.za[k] *= rstd, v.zb[k] *= rstd;
-        v.gamma_a[k] += p.one, v.gamma_b[k] += p.one;
+        a[k] = (v.da[k] * g.a[k] - v.za[k] * mean) * rstd;
+        b[k] = (v.db[k] * g.b[k] - v.zb[k] * mean) * rstd;
     }
+    store_or_add<T, N>((T *)p.y + head + i.a, a, p.add);
+    store_or_add<T, N>((T *)p.y + head + i.b, b, p.add);
+}
+
+/* N pairs of dv. */
+template <class T, int N>
+__device__ static inline void back_copy(const struct rotary_params &p, int64_t head, const struct place &i)
+{
+    float a[N], b[N];
+    load<T, N>(a, (const T *)p.x + head + i.a);
+    load<T, N>(b, (const T *)p.x + head + i.b);
+    store_or_add<T, N>((T *)p.y + head + i.a, a, p.add);
+    store_or_add<T, N>((T *)p.y + head + i.b, b, p.add);
 }
 
 /* dqkv of q and k where there are gammas; v as in rotary_kernel. */
 template <class T, int N, int L>
 __global__ void __launch_bounds__(THREADS) rotary_norm_bwd_kernel(const struct rotary_params p)
 {
-    int64_t all = p.groups + (p.each ? p.K : 1), at = (int64_t)blockIdx.x * (THREADS / L) + threadIdx.x / L;
-    int64_t n = at / all, g = at % all, packs = p.D / 2 / N;
+    struct item at = item_of<L>(p);
+    int64_t n = at.n, g = at.g;
     struct heads h = heads_of(p, g);
-    int64_t count = n < p.T ? h.count * packs : 0, row = n * p.width + h.first * p.D;
+    int packs = (int)(p.D / 2 / N), lane = threadIdx.x % L, count = n < p.T ? (int)h.count * packs : 0;
+    int64_t row = n * p.width + h.first * p.D;
     const float *gamma = h.part == 0 ? p.q_gamma : h.part == 1 ? p.k_gamma : NULL;
     float rstd = gamma && count ? p.rstd[n * p.groups + g] : 0, total = 0;
+    struct gammas<N> scale;
     struct back<N> v;
-    for (int64_t j = threadIdx.x % L; gamma && j < count; j += L) {
-        int64_t head = j / packs * p.D;
-        back_load<T, N>(v, p, n, row + head, place(p, j % packs * N), gamma + head, rstd);
-#pragma unroll
-        for (int k = 0; k < N; k++)
-            total += v.da[k] * v.gamma_a[k] * v.za[k] + v.db[k] * v.gamma_b[k] * v.zb[k];
-    }
-    float mean = group_sum<L>(total) / (float)(h.count * p.D);
-    for (int64_t j = threadIdx.x % L; j < count; j += L) {
+    for (int j = lane; gamma && j < count; j += L) {
         struct place i = place(p, j % packs * N);
         int64_t head = j / packs * p.D;
-        if (gamma) {
-            back_load<T, N>(v, p, n, row + head, i, gamma + head, rstd);
-#pragma unroll
-            for (int k = 0; k < N; k++) {
-                v.da[k] = (v.da[k] * v.gamma_a[k] - v.za[k] * mean) * rstd;
-                v.db[k] = (v.db[k] * v.gamma_b[k] - v.zb[k] * mean) * rstd;
-            }
-        } else {
-            load<T, N>(v.da, (const T *)p.x + row + head + i.a);
-            load<T, N>(v.db, (const T *)p.x + row + head + i.b);
+        gammas_load<N>(scale, p, gamma + head, i);
+        back_load<T, N>(v, p, n, row + head, i, rstd);
+        total += back_total<N>(v, scale);
+    }
+    float mean = group_sum<L>(total) / (float)(h.count * p.D);
+    for (int j = lane; j < count; j += L) {
+        struct place i = place(p, j % packs * N);
+        int64_t head = j / packs * p.D;
+        if (!gamma) {
+            back_copy<T, N>(p, row + head, i);
+            continue;
         }
-        store_or_add<T, N>((T *)p.y + row + head + i.a, v.da, p.add);
-        store_or_add<T, N>((T *)p.y + row + head + i.b, v.db, p.add);
+        gammas_load<N>(scale, p, gamma + head, i);
+        back_load<T, N>(v, p, n, row + head, i, rstd);
+        back_store<T, N>(v, scale, p, row + head, i, rstd, mean);
+    }
+}
+
+/* Sums of dgamma over the block's threads, X of which have pairs of their own, in those X; for the others it does nothing. All call it. */
+template <int N>
+__device__ static inline void gamma_fold(float (&a)[N], float (&b)[N], float (&folded)[2 * N][THREADS], int X)
+{
+    int at = threadIdx.y * blockDim.x + threadIdx.x;
+#pragma unroll
+    for (int k = 0; k < N; k++)
+        folded[k][at] = a[k], folded[N + k][at] = b[k];
+    __syncthreads();
+    for (int y = at + X; at < X && y < THREADS; y += X)
+#pragma unroll
+        for (int k = 0; k < N; k++)
+            a[k] += folded[k][y], b[k] += folded[N + k][y];
+    __syncthreads();
+}
+
+/* dqkv where each head is normalised alone and its lanes hold it, and on the way the sums of dx' z of q and of k (blocks, D), where they are
+ * wanted. Block b has the rows b, b + blocks, …; its groups of lanes take every Y-th head of them: of q, of k, of v. */
+template <class T, int N, int L>
+__global__ void __launch_bounds__(THREADS, 2)
+    heads_bwd_kernel(const struct rotary_params p, float *q_partial, float *k_partial)
+{
+    __shared__ float folded[2 * N][THREADS];
+    const unsigned lane = threadIdx.x % L, step = THREADS / L;
+    const unsigned rows = p.T > blockIdx.x ? ((unsigned)p.T - blockIdx.x + gridDim.x - 1) / gridDim.x : 0;
+    const struct place i = place(p, lane * N);
+    const bool live = lane < p.D / 2 / N;
+    for (int part = 0; part < 3; part++) {
+        const unsigned heads = (unsigned)(part ? p.K : p.A), first = (unsigned)(part ? p.A + (part - 1) * p.K : 0);
+        float *partial = part == 0 ? q_partial : part == 1 ? k_partial : NULL;
+        struct gammas<N> scale;
+        float a[N] = {0}, b[N] = {0};
+        if (live && part < 2)
+            gammas_load<N>(scale, p, part ? p.k_gamma : p.q_gamma, i);
+        /* All lanes of a warp, which sum together, go on as long as one of them. */
+        for (unsigned base = 0; base < rows * heads; base += step) {
+            const unsigned item = base + threadIdx.x / L, head = first + item % heads;
+            const int64_t n = blockIdx.x + (int64_t)(item / heads) * gridDim.x, at = n * p.width + head * p.D;
+            const bool on = live && item < rows * heads;
+            float rstd = 0, total = 0;
+            struct back<N> v;
+            if (part == 2) {
+                if (on)
+                    back_copy<T, N>(p, at, i);
+                continue;
+            }
+            if (on) {
+                rstd = p.rstd[n * p.groups + head];
+                back_load<T, N>(v, p, n, at, i, rstd);
+                total = back_total<N>(v, scale);
+            }
+            float mean = group_sum<L>(total) / (float)p.D;
+            if (!on)
+                continue;
+            back_store<T, N>(v, scale, p, at, i, rstd, mean);
+#pragma unroll
+            for (int k = 0; k < N; k++)
+                a[k] += v.da[k] * v.za[k], b[k] += v.db[k] * v.zb[k];
+        }
+        if (!partial)
+            continue;
+        gamma_fold<N>(a, b, folded, L);
+        if (threadIdx.x < L && live) {
+            store<float, N>(partial + blockIdx.x * p.D + i.a, a);
+            store<float, N>(partial + blockIdx.x * p.D + i.b, b);
+        }
     }
 }
 
@@ -291,29 +421,19 @@ __global__ void __launch_bounds__(THREADS)
     int64_t count = part ? p.K : p.A, first = part ? p.A : 0, heads = p.each ? count : 1;
     int64_t rows = p.T > blockIdx.y ? (p.T - blockIdx.y + gridDim.y - 1) / gridDim.y : 0;
     struct place i = place(p, j % packs * N);
-    const float *gamma = part ? p.k_gamma : p.q_gamma;
     float a[N] = {0}, b[N] = {0};
-    int at = threadIdx.y * blockDim.x + threadIdx.x;
     bool live = 2 * j * N < H;
     for (int64_t item = threadIdx.y; live && item < rows * heads; item += blockDim.y) {
         int64_t n = blockIdx.y + item / heads * gridDim.y, head = first + (p.each ? item % heads : j / packs);
         struct back<N> v;
-        back_load<T, N>(v, p, n, n * p.width + head * p.D, i, gamma + (p.each ? 0 : j / packs * p.D),
-                        p.rstd[n * p.groups + (p.each ? head : part)]);
+        back_load<T, N>(v, p, n, n * p.width + head * p.D, i, p.rstd[n * p.groups + (p.each ? head : part)]);
 #pragma unroll
         for (int k = 0; k < N; k++)
             a[k] += v.da[k] * v.za[k], b[k] += v.db[k] * v.zb[k];
     }
-#pragma unroll
-    for (int k = 0; k < N; k++)
-        folded[k][at] = a[k], folded[N + k][at] = b[k];
-    __syncthreads();
+    gamma_fold<N>(a, b, folded, blockDim.x);
     if (threadIdx.y > 0 || !live)
         return;
-    for (unsigned y = 1; y < blockDim.y; y++)
-#pragma unroll
-        for (int k = 0; k < N; k++)
-            a[k] += folded[k][y * blockDim.x + at], b[k] += folded[N + k][y * blockDim.x + at];
     partial += blockIdx.y * H + (p.each ? 0 : j / packs * p.D);
     store<float, N>(partial + i.a, a);
     store<float, N>(partial + i.b, b);
@@ -350,35 +470,53 @@ static bool packed(const struct rotary_params &p)
            p.R / 2 % 8 == 0 && (p.D - p.R) / 2 % 8 == 0;
 }
 
+/* Runs the statements with the pairs of a pack as N. */
+#define WITH_PACKS(p, T, N, ...)                                                                                       \
+    do {                                                                                                               \
+        if (packed(p)) {                                                                                               \
+            constexpr int N = pack_width<T>;                                                                           \
+            __VA_ARGS__;                                                                                               \
+        } else {                                                                                                       \
+            constexpr int N = 1;                                                                                       \
+            __VA_ARGS__;                                                                                               \
+        }                                                                                                              \
+    } while (0)
+
 static unsigned blocks(int64_t n, int64_t of)
 {
     return (unsigned)((n + of - 1) / of);
 }
 
-/* L lanes a group: as many as have a pack of a head, or a block for all heads. */
-template <class T, int N, int L>
-static void groups_launch(const struct rotary_params &p, bool back, const struct cuda_call *c)
+/* How heads that are normalised alone are dealt out: as many lanes each as it has packs, 32 at most. Runs the statement with them as L. */
+#define WITH_LANES(packs, L, ...)                                                                                      \
+    do {                                                                                                               \
+        if ((packs) <= 4) {                                                                                            \
+            constexpr int L = 4;                                                                                       \
+            __VA_ARGS__;                                                                                               \
+        } else if ((packs) <= 8) {                                                                                     \
+            constexpr int L = 8;                                                                                       \
+            __VA_ARGS__;                                                                                               \
+        } else if ((packs) <= 16) {                                                                                    \
+            constexpr int L = 16;                                                                                      \
+            __VA_ARGS__;                                                                                               \
+        } else {                                                                                                       \
+            constexpr int L = 32;                                                                                      \
+            __VA_ARGS__;                                                                                               \
+        }                                                                                                              \
+    } while (0)
+
+/* L lanes a group: a block where all heads are one. */
+template <class T, int N, int L> static void groups_launch(const struct rotary_params &p, const struct cuda_call *c)
 {
-    int64_t groups = p.T * (p.groups + (p.each ? p.K : 1));
-    if (back)
-        rotary_norm_bwd_kernel<T, N, L><<<blocks(groups, THREADS / L), THREADS, 0, c->stream>>>(p);
-    else
-        rotary_kernel<T, N, L><<<blocks(groups, THREADS / L), THREADS, 0, c->stream>>>(p);
+    rotary_kernel<T, N, L><<<blocks(p.T * (p.groups + (p.each ? p.K : 1)), THREADS / L), THREADS, 0, c->stream>>>(p);
 }
 
-template <class T, int N>
-static void groups_by_size(const struct rotary_params &p, bool back, const struct cuda_call *c)
+template <class T, int N> static void norms_launch(const struct rotary_params &p, const struct cuda_call *c)
 {
     if (!p.each)
-        groups_launch<T, N, THREADS>(p, back, c);
-    else if (p.D / 2 / N <= 4)
-        groups_launch<T, N, 4>(p, back, c);
-    else if (p.D / 2 / N <= 8)
-        groups_launch<T, N, 8>(p, back, c);
-    else if (p.D / 2 / N <= 16)
-        groups_launch<T, N, 16>(p, back, c);
+        groups_launch<T, N, THREADS>(p, c);
     else
-        groups_launch<T, N, 32>(p, back, c);
+        WITH_LANES(p.D / 2 / N, L, groups_launch<T, N, L>(p, c));
 }
 
 template <class T, int N> static void turn_launch(const struct rotary_params &p, bool back, const struct cuda_call *c)
@@ -391,26 +529,18 @@ template <class T, int N> static void turn_launch(const struct rotary_params &p,
         turn_kernel<T, N, false><<<blocks(p.T, y), dim3(x, y), 0, c->stream>>>(p);
 }
 
-template <class T, int N> static void launch(const struct rotary_params &p, bool back, const struct cuda_call *c)
-{
-    if (p.q_gamma)
-        groups_by_size<T, N>(p, back, c);
-    else
-        turn_launch<T, N>(p, back, c);
-}
-
 extern "C" int cuda_rotary(const struct args_rotary *a, const struct cuda_call *c)
 {
     struct rotary_shape s = rotary_shape(&a->qkv, &a->table, &a->q_gamma, a->heads, a->kv_heads, a->by_group);
     struct rotary_params p = params(&s, &a->table, &a->q_gamma, &a->k_gamma, a->one_plus);
     p.x = a->qkv.data, p.y = a->y.data, p.rstd = (float *)a->rstd.data, p.eps = (float)a->eps;
     if (p.T > 0)
-        WITH_FLOAT_TYPE(a->qkv.dtype, T, {
-            if (packed(p))
-                launch<T, pack_width<T>>(p, false, c);
-            else
-                launch<T, 1>(p, false, c);
-        })
+        WITH_FLOAT_TYPE(a->qkv.dtype, T, WITH_PACKS(p, T, N, {
+                            if (p.q_gamma)
+                                norms_launch<T, N>(p, c);
+                            else
+                                turn_launch<T, N>(p, false, c);
+                        }))
     return cuda_launched(c, "rotary");
 }
 
@@ -430,10 +560,9 @@ extern "C" int64_t cuda_rotary_bwd_workspace(const struct args_rotary_bwd *a, co
 }
 
 template <class T, int N>
-static void gamma_sums_launch(const struct rotary_params &p, float *partial, int64_t H, int part,
-                              const struct cuda_call *c)
+static void gamma_sums_launch(const struct rotary_params &p, float *partial, int part, const struct cuda_call *c)
 {
-    int64_t packs = H / 2 / N;
+    int64_t H = p.each ? p.D : (part ? p.K : p.A) * p.D, packs = H / 2 / N;
     int x = 1;
     while (x < packs && x < 32)
         x *= 2;
@@ -441,39 +570,52 @@ static void gamma_sums_launch(const struct rotary_params &p, float *partial, int
         <<<dim3(blocks(packs, x), (unsigned)chunks(p.T)), dim3(x, THREADS / x), 0, c->stream>>>(p, partial, H, part);
 }
 
-/* dgamma of q (part 0) or of k, by way of `partial`. */
-static void gamma_sums(const struct rotary_params &p, const struct tensor *dgamma, float *partial, enum dtype dtype,
-                       int part, const struct cuda_call *c)
+/* dqkv, unless p.y is NULL, and the partial sums of the gammas of q and k that are not. */
+template <class T, int N>
+static void norms_bwd_launch(const struct rotary_params &p, float *const (&partial)[2], const struct cuda_call *c)
 {
-    if (!dgamma->data)
+    int64_t packs = p.D / 2 / N;
+    if (p.y && p.each && packs <= 32) {
+        WITH_LANES(
+            packs, L,
+            (heads_bwd_kernel<T, N, L><<<(unsigned)chunks(p.T), THREADS, 0, c->stream>>>(p, partial[0], partial[1])));
         return;
-    struct column_sums s = {.partial = partial, .chunks = chunks(p.T), .H = dgamma->shape[0], .parts = 1};
-    column_sums_set(&s, 0, dgamma);
-    if (p.T > 0)
-        WITH_FLOAT_TYPE(dtype, T, {
-            if (packed(p))
-                gamma_sums_launch<T, pack_width<T>>(p, partial, s.H, part, c);
-            else
-                gamma_sums_launch<T, 1>(p, partial, s.H, part, c);
-        })
-    column_sums_launch(&s, c);
+    }
+    if (p.y && p.each)
+        rotary_norm_bwd_kernel<T, N, 32><<<blocks(p.T * (p.groups + p.K), THREADS / 32), THREADS, 0, c->stream>>>(p);
+    else if (p.y)
+        rotary_norm_bwd_kernel<T, N, THREADS><<<blocks(p.T * (p.groups + 1), 1), THREADS, 0, c->stream>>>(p);
+    for (int part = 0; part < 2; part++)
+        if (partial[part])
+            gamma_sums_launch<T, N>(p, partial[part], part, c);
 }
 
 extern "C" int cuda_rotary_bwd(const struct args_rotary_bwd *a, const struct cuda_call *c)
 {
     struct rotary_shape s = rotary_shape(&a->dy, &a->table, &a->q_gamma, a->heads, a->kv_heads, a->by_group);
     struct rotary_params p = params(&s, &a->table, &a->q_gamma, &a->k_gamma, a->one_plus);
-    float *partial = (float *)c->workspace;
+    const struct tensor *dgammas[2] = {&a->dq_gamma, &a->dk_gamma};
+    float *next = (float *)c->workspace, *partial[2] = {NULL, NULL};
     p.x = a->dy.data, p.y = a->dqkv.data, p.qkv = a->qkv.data, p.rstd = (float *)a->rstd.data;
     p.sign = -1, p.add = a->dqkv.add;
-    if (p.y && p.T > 0)
-        WITH_FLOAT_TYPE(a->dy.dtype, T, {
-            if (packed(p))
-                launch<T, pack_width<T>>(p, true, c);
-            else
-                launch<T, 1>(p, true, c);
-        })
-    gamma_sums(p, &a->dq_gamma, partial, a->dy.dtype, 0, c);
-    gamma_sums(p, &a->dk_gamma, partial + chunks(p.T) * a->q_gamma.shape[0], a->dy.dtype, 1, c);
+    for (int part = 0; part < 2; part++)
+        if (dgammas[part]->data) {
+            partial[part] = next;
+            next += chunks(p.T) * dgammas[part]->shape[0];
+        }
+    if (p.T > 0)
+        WITH_FLOAT_TYPE(a->dy.dtype, T, WITH_PACKS(p, T, N, {
+                            if (p.q_gamma)
+                                norms_bwd_launch<T, N>(p, partial, c);
+                            else if (p.y)
+                                turn_launch<T, N>(p, true, c);
+                        }))
+    for (int part = 0; part < 2; part++)
+        if (partial[part]) {
+            struct column_sums sums = {
+                .partial = partial[part], .chunks = chunks(p.T), .H = dgammas[part]->shape[0], .parts = 1};
+            column_sums_set(&sums, 0, dgammas[part]);
+            column_sums_launch(&sums, c);
+        }
     return cuda_launched(c, "rotary_bwd");
 }
