@@ -179,7 +179,8 @@ int problem_run(const struct cublaslt *lt, const struct cuda_product *product, c
     float alpha = 1, beta = product->add ? 1 : 0;
     if (!s)
         s = lt->Matmul(lt->handle, problem->desc, &alpha, rows_first ? data->rows : data->factor, problem->a,
-                       rows_first ? data->factor : data->rows, problem->b, &beta, data->result, problem->d,
-                       data->result, problem->d, algo, data->workspace, (size_t)workspace_bytes, stream);
+                       rows_first ? data->factor : data->rows, problem->b, &beta,
+                       data->addend ? data->addend : data->result, problem->d, data->result, problem->d, algo,
+                       data->workspace, (size_t)workspace_bytes, stream);
     return problem_status(lt, product, s, err);
 }

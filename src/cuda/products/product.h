@@ -28,6 +28,7 @@ struct product_data {
     const void *rows;   /* x, or dy */
     const void *factor; /* W; of linear_dw: x */
     void *result;       /* y, dx or dw */
+    const void *addend; /* what the product is added to, laid out as the result; NULL: what lies there */
     const void *bias;   /* b; a multiple of 16 */
     void *workspace;    /* cuda_products_workspace bytes; a multiple of 256 */
 };

@@ -4,7 +4,7 @@
  * What runs besides the products, all bound by bytes:
  * - the activation, where cuBLASLt has none that is ours: y is read once, y and its slope written once;
  * - the bias rounded to y's type, where the epilogue takes no other: O elements;
- * - what is added to the product, brought to where the product will be: y is written once more;
+ * - what is added to the product and has rows of another pitch, brought to where the product will be: y is written once more;
  * - db, the sums of dy's columns (columns.cu).
  * linear_dx_act is one kernel of our own, or linear_dx and act_bwd one behind the other, in place: whichever was measured to
  * be faster.
@@ -73,13 +73,16 @@ static void activate(const struct args_linear *a, const struct cuda_call *c)
     cuda_act(&p, c);
 }
 
-/* The product adds to what lies where its result will be. */
-static void place_addend(const struct args_linear *a, cudaStream_t s)
+/* What the product is added to: where it is, or where the result will be, if cuBLASLt has to find the result's layout. */
+static const void *addend(const struct args_linear *a, cudaStream_t s)
 {
+    if (!a->add.data || tensor_pitch(&a->add) == tensor_pitch(&a->y))
+        return a->add.data;
     size_t element = (size_t)dtype_bytes(a->y.dtype, 1);
     cudaMemcpy2DAsync(a->y.data, element * (size_t)tensor_pitch(&a->y), a->add.data,
                       element * (size_t)tensor_pitch(&a->add), element * (size_t)a->y.shape[1], (size_t)a->y.shape[0],
                       cudaMemcpyDeviceToDevice, s);
+    return a->y.data;
 }
 
 /* Whether the node is to be run by a kernel of our own in place of its plain product. */
@@ -105,8 +108,7 @@ extern "C" int cuda_linear(const struct args_linear *a, const struct cuda_call *
         round_bias(rounded, p.bias, &a->b, c->stream);
         data.bias = rounded;
     }
-    if (a->add.data)
-        place_addend(a, c->stream);
+    data.addend = addend(a, c->stream);
     TRY(cuda_products_run(c->products, &p, &data, c->stream, c->err));
     if (a->act != ACT_none)
         activate(a, c);
