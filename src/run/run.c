@@ -34,13 +34,13 @@ int run_open(struct run *r, const struct compile_settings *s, const struct choic
 }
 
 int run_tune(struct run *r, const struct compile_settings *s, const struct choices *choices, void (*begins)(void *ctx),
-             void *ctx, struct snug_err *err)
+             void *ctx, bool *anew, struct snug_err *err)
 {
-    bool changed = false;
+    *anew = false;
     if (!backend_tunes(s->backend) || s->dump) /* graphs are looked at without a GPU's time */
         return SNUG_OK;
-    TRY(tune(r, begins, ctx, &changed, err));
-    if (!changed)
+    TRY(tune(r, begins, ctx, anew, err));
+    if (!*anew)
         return SNUG_OK;
     plan_free(&r->plan);
     return compile_run(s, choices, &r->plan, &r->where, err);

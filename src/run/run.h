@@ -30,10 +30,10 @@ struct run {
 /* Compiles and plans; nothing of the size of the model is allocated. run_close also after a failure. */
 int run_open(struct run *r, const struct compile_settings *s, const struct choices *choices, struct snug_err *err);
 /* Measures how the nodes run best, as far as the backend does not know it yet, and plans anew if that asks for other
- * workspaces. begins(ctx) is called before the first measurement. Call it before run_alloc, and only for a plan that fits:
- * one that is far too large can take minutes. */
+ * workspaces: *anew. begins(ctx) is called before the first measurement. Call it before run_alloc, and only for a plan that
+ * fits: one that is far too large can take minutes. */
 int run_tune(struct run *r, const struct compile_settings *s, const struct choices *choices, void (*begins)(void *ctx),
-             void *ctx, struct snug_err *err);
+             void *ctx, bool *anew, struct snug_err *err);
 int run_alloc(struct run *r, struct snug_err *err); /* the arenas, zeroed, and images */
 
 /* A run of the same plan on another device, or beside it on the same: nothing is allocated. `of` must outlive it. */

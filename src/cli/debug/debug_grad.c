@@ -173,8 +173,9 @@ static int run_batch(struct probe *p, struct snug_err *err)
     choices.micro = batch_dims(b, &p->batch);
     choices.accumulation = 1;
     choices.keep_masks = choices.copies = false;
+    bool anew;
     TRY(run_open(&p->run, &c, &choices, err));
-    TRY(run_tune(&p->run, &c, &choices, NULL, NULL, err));
+    TRY(run_tune(&p->run, &c, &choices, NULL, NULL, &anew, err));
     p->has_run = true;
     TRY(weights_check(&p->dir, &p->run, &p->model, &w, err));
     TRY(run_alloc(&p->run, err));

@@ -367,6 +367,7 @@ static bool may_have_many_logits(const struct session *s)
 int fit_plan(struct session *s, struct snug_err *err)
 {
     const struct choices asked = s->choices;
+    s->asked.choices = s->choices, s->asked.rows = s->micro_rows, s->asked.times = s->micro_batches;
     bool open = !option_given(s->o, head_chunk);
     if (open && may_have_many_logits(s))
         s->choices.whole_logits = false;
@@ -424,6 +425,39 @@ static void note_plan(const struct session *s)
                      n);
 }
 
+/* What was measured is known now. */
+static int choose_again(struct session *s, struct snug_err *err)
+{
+    mem_free(s->recompute);
+    s->recompute = NULL;
+    table_free(s->table);
+    s->table = NULL;
+    s->choices = s->asked.choices, s->micro_rows = s->asked.rows, s->micro_batches = s->asked.times;
+    run_close(&s->run);
+    return fit_plan(s, err);
+}
+
+/* Measured algorithms may want larger workspaces than were reckoned with. Where there is no room for them, the choice is made again, and what
+ * that brings is measured, until nothing new is: so processes that are told what was measured end with the same choice. */
+static int measure(struct session *s, struct snug_err *err)
+{
+    enum { ROUNDS = 8 };
+    char more[SIZE_TEXT_MAX];
+    for (int round = 0; round < ROUNDS; round++) {
+        bool anew;
+        TRY(run_tune(&s->run, &s->compile, &s->choices, say_what_is_measured, s, &anew, err));
+        TRY(needs_besides(s, &s->run, err));
+        int64_t over = needed(s) - limit_of(s);
+        if (round ? !anew : over <= 0)
+            break;
+        if (!round)
+            session_note(s, "choosing again: with the algorithms that were the fastest the plan needs %s more than %s",
+                         size_text(over, more), s->o->memory_budget ? "--memory-budget" : "the device has free");
+        TRY(choose_again(s, err));
+    }
+    return SNUG_OK;
+}
+
 int fit_tune(struct session *s, struct snug_err *err)
 {
     if (s->o->command == CMD_PLAN && (needed(s) > available(s) || !backend_tunes(s->compile.backend))) {
@@ -433,10 +467,13 @@ int fit_tune(struct session *s, struct snug_err *err)
     if (needed(s) > available(s))
         return s->compile.separate ? SNUG_OK : fit_room(s, err);
     if (!s->follows)
-        TRY(run_tune(&s->run, &s->compile, &s->choices, say_what_is_measured, s, err));
+        TRY(measure(s, err));
     TRY(processes_do_alike(s, err));
-    if (s->follows && backend_tunes(s->compile.backend))
-        return plan_anew(s, err);
-    TRY(needs_besides(s, &s->run, err));
+    if (s->follows && backend_tunes(s->compile.backend)) {
+        TRY(plan_anew(s, err));
+        if (needed(s) > limit_of(s))
+            TRY(choose_again(s, err));
+        return SNUG_OK;
+    }
     return check_budget(s, err);
 }

@@ -113,6 +113,11 @@ struct session {
     struct recompute_set *recompute; /* that choices points to; NULL: none */
     /* Rows of a micro-batch and how many make a step: as asked, or as fit_plan cuts them. */
     int64_t micro_rows, micro_batches;
+    /* What fit_plan began with. */
+    struct {
+        struct choices choices;
+        int64_t rows, times;
+    } asked;
     /* Which algorithms of the checkpoint to resume cannot be had here; code 0: none is missing. */
     struct snug_err refused;
     struct ckpt_memory memory; /* how checkpoints reach the arena of a device; ctx NULL for host memory */

@@ -1,5 +1,6 @@
-/* A library with cuBLASLt's name for the emulated device: products computed in double and rounded once. One algorithm, which needs no
- * workspace. Of the interface there is what src/cuda/products uses. */
+/* A library with cuBLASLt's name for the emulated device: products computed in double and rounded once. Of the interface there is what
+ * src/cuda/products uses. Who asks for one algorithm gets one that needs no workspace; who asks for more, to measure them, gets one that wants
+ * the bytes in SNUG_EMULATED_WORKSPACE (0). */
 #include "enqueue.h"
 #include "numbers.h"
 #include "runtime.h"
@@ -136,11 +137,10 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
                                               cublasLtMatmulPreference_t p, int most,
                                               cublasLtMatmulHeuristicResult_t results[], int *n)
 {
-    (void)handle, (void)desc, (void)a, (void)b, (void)c, (void)d, (void)p;
+    (void)p;
+    cublasLtMatmulAlgo_t algo = {.data = {most > 1}};
     *n = most > 0;
-    if (most > 0)
-        results[0] = (cublasLtMatmulHeuristicResult_t){.state = CUBLAS_STATUS_SUCCESS, .wavesCount = 1};
-    return CUBLAS_STATUS_SUCCESS;
+    return *n ? cublasLtMatmulAlgoCheck(handle, desc, a, b, c, d, &algo, results) : CUBLAS_STATUS_SUCCESS;
 }
 
 cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a,
@@ -148,7 +148,11 @@ cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDe
                                        const cublasLtMatmulAlgo_t *algo, cublasLtMatmulHeuristicResult_t *result)
 {
     (void)handle, (void)desc, (void)a, (void)b, (void)c, (void)d;
-    *result = (cublasLtMatmulHeuristicResult_t){.algo = *algo, .state = CUBLAS_STATUS_SUCCESS, .wavesCount = 1};
+    const char *bytes = getenv("SNUG_EMULATED_WORKSPACE");
+    *result = (cublasLtMatmulHeuristicResult_t){.algo = *algo,
+                                                .workspaceSize = algo->data[0] && bytes ? strtoull(bytes, NULL, 10) : 0,
+                                                .state = CUBLAS_STATUS_SUCCESS,
+                                                .wavesCount = 1};
     return CUBLAS_STATUS_SUCCESS;
 }
 
