@@ -8,7 +8,7 @@
 static const char *const stages[] = {"0", "1", "2", "3"};
 static const char *stage = "0";
 
-/* Long enough to be interrupted: some 600 steps. */
+/* Long enough to be interrupted: some 300 steps. */
 static const char *const *long_run(const char *out, const char *more, const char *value)
 {
     static const char *all[64];
@@ -28,7 +28,7 @@ static const char *const *long_run(const char *out, const char *more, const char
                                 "--logging-steps",
                                 "100",
                                 "--max-steps",
-                                "600",
+                                "300",
                                 "--save-steps",
                                 "7",
                                 "--save-total-limit",
