@@ -326,31 +326,26 @@ __global__ void __launch_bounds__(THREADS, 2)
     heads_bwd_kernel(const struct rotary_params p, float *q_partial, float *k_partial)
 {
     __shared__ float folded[2 * N][THREADS];
-    const unsigned lane = threadIdx.x % L, step = THREADS / L;
+    const unsigned lane = threadIdx.x % L, group = threadIdx.x / L, step = THREADS / L;
     const unsigned rows = p.T > blockIdx.x ? ((unsigned)p.T - blockIdx.x + gridDim.x - 1) / gridDim.x : 0;
+    const unsigned values = (unsigned)p.K;
     const struct place i = place(p, lane * N);
     const bool live = lane < p.D / 2 / N;
-    for (int part = 0; part < 3; part++) {
-        const unsigned heads = (unsigned)(part ? p.K : p.A), first = (unsigned)(part ? p.A + (part - 1) * p.K : 0);
-        float *partial = part == 0 ? q_partial : part == 1 ? k_partial : NULL;
+    for (int part = 0; part < 2; part++) {
+        const unsigned heads = (unsigned)(part ? p.K : p.A), first = part ? (unsigned)p.A : 0;
+        float *partial = part ? k_partial : q_partial;
         struct gammas<N> scale;
         float a[N] = {0}, b[N] = {0};
-        if (live && part < 2)
+        if (live)
             gammas_load<N>(scale, p, part ? p.k_gamma : p.q_gamma, i);
         /* All lanes of a warp, which sum together, go on as long as one of them. */
         for (unsigned base = 0; base < rows * heads; base += step) {
-            const unsigned item = base + threadIdx.x / L, head = first + item % heads;
+            const unsigned item = base + group, head = first + item % heads;
             const int64_t n = blockIdx.x + (int64_t)(item / heads) * gridDim.x, at = n * p.width + head * p.D;
             const bool on = live && item < rows * heads;
-            float rstd = 0, total = 0;
+            float rstd = on ? p.rstd[n * p.groups + head] : 0, total = 0;
             struct back<N> v;
-            if (part == 2) {
-                if (on)
-                    back_copy<T, N>(p, at, i);
-                continue;
-            }
             if (on) {
-                rstd = p.rstd[n * p.groups + head];
                 back_load<T, N>(v, p, n, at, i, rstd);
                 total = back_total<N>(v, scale);
             }
@@ -365,10 +360,14 @@ __global__ void __launch_bounds__(THREADS, 2)
         if (!partial)
             continue;
         gamma_fold<N>(a, b, folded, L);
-        if (threadIdx.x < L && live) {
+        if (group == 0 && live) {
             store<float, N>(partial + blockIdx.x * p.D + i.a, a);
             store<float, N>(partial + blockIdx.x * p.D + i.b, b);
         }
+    }
+    for (unsigned item = group; live && item < rows * values; item += step) {
+        const int64_t n = blockIdx.x + (int64_t)(item / values) * gridDim.x, head = p.A + p.K + item % values;
+        back_copy<T, N>(p, n * p.width + head * p.D, i);
     }
 }
 
