@@ -183,7 +183,7 @@ static void refused(void **state)
                  "a\0,\0b\0"),
          "looks like UTF-16"},
         {FILE_OF("a\0,\0b\0\n\0"), "looks like UTF-16"},
-        {FILE_OF("\x1F\x8B\x08\0\0"), "looks like a gzip file"},
+        {FILE_OF("\x1F\x8B\x08\0\0"), "ends in the middle of its compressed data; copy it again"},
         {FILE_OF("PK\x03\x04...."), "looks like a zip file (.xlsx"},
         {FILE_OF("PAR1\x15\x04"), "looks like a Parquet file"},
     };

@@ -1,6 +1,7 @@
 #include "data/files/format.h"
 
 #include "data/files/foreign.h"
+#include "data/files/unpack.h"
 
 #include <string.h>
 #include <strings.h>
@@ -18,6 +19,12 @@ bool data_format_is_table(enum data_format format)
     return format != FORMAT_SAFETENSORS && format != FORMAT_SYNTHETIC;
 }
 
+/* What is read from front to back. */
+static bool may_be_packed(enum data_format format)
+{
+    return data_format_is_table(format) && format != FORMAT_PARQUET;
+}
+
 int data_format_of(const struct io *io, const char *path, enum data_format *format, struct snug_err *err)
 {
     static const struct {
@@ -33,13 +40,18 @@ int data_format_of(const struct io *io, const char *path, enum data_format *form
         *format = FORMAT_SYNTHETIC;
         return SNUG_OK;
     }
-    const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
-    for (size_t i = 0; dot && i < sizeof endings / sizeof *endings; i++) {
-        if (strcasecmp(dot, endings[i].ending) == 0) {
-            *format = endings[i].format;
-            return SNUG_OK;
-        }
+    size_t n = unpack_name(path);
+    bool packed = path[n] != 0;
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        size_t bytes = strlen(endings[i].ending);
+        if (n < bytes || strncasecmp(path + n - bytes, endings[i].ending, bytes) != 0)
+            continue;
+        if (packed && !may_be_packed(endings[i].format))
+            continue;
+        *format = endings[i].format;
+        return SNUG_OK;
     }
+    const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
     struct stat st;
     if (io->stat(io, path, &st) == 0 && S_ISDIR(st.st_mode))
         return err_set(err, SNUG_ERR_INPUT, "%s: a folder; give a file of data in it", path);

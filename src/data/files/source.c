@@ -2,6 +2,7 @@
 
 #include "base/str.h"
 #include "data/files/foreign.h"
+#include "data/files/unpack.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -69,8 +70,24 @@ static int read_stream(struct source *s, void *to, size_t room, int64_t at, size
     if (got < 0)
         return err_errno(err, SNUG_ERR_IO, s->path, "read", errno);
     *n = (size_t)got;
+    hash_add(s->hash, to, *n);
     if (!got)
         s->size = at;
+    return SNUG_OK;
+}
+
+static int read_unpacked(struct source *s, void *to, size_t room, int64_t at, size_t *n, struct snug_err *err)
+{
+    TRY(unpack_read(s->packed, to, room, n, err));
+    if (!*n)
+        s->size = at;
+    return SNUG_OK;
+}
+
+static int read_plain(struct source *s, void *to, size_t room, int64_t at, size_t *n, struct snug_err *err)
+{
+    TRY(io_read_some(s->io, s->fd, s->path, to, room, at, n, err));
+    hash_add(s->hash, to, *n);
     return SNUG_OK;
 }
 
@@ -80,11 +97,10 @@ static int read_more(struct source *s, struct snug_err *err)
     size_t there = s->n + s->held, room = s->room - there, n = 0;
     int64_t at = s->offset + (int64_t)there, left = s->size - at;
     size_t want = left < (int64_t)room ? (size_t)left : room;
-    if (want && s->is_stream)
-        TRY(read_stream(s, s->buf + there, want, at, &n, err));
-    else if (want)
-        TRY(io_read_some(s->io, s->fd, s->path, s->buf + there, want, at, &n, err));
-    hash_add(s->hash, s->buf + there, n);
+    if (want)
+        TRY((s->is_stream ? read_stream
+             : s->packed  ? read_unpacked
+                          : read_plain)(s, s->buf + there, want, at, &n, err));
     size_t valid = utf8_prefix(s->buf + s->n, s->held + n);
     s->held = s->held + n - valid;
     s->n += valid;
@@ -108,7 +124,7 @@ int source_fill(struct source *s, struct snug_err *err)
     if (s->n == 0 && s->held)
         return bad_byte(s, err);
     if (s->n == 0 && !s->is_stream)
-        return source_check_unchanged(s->io, s->fd, s->path, s->size, s->mtime, err);
+        return source_check_unchanged(s->io, s->fd, s->path, s->file_size, s->mtime, err);
     return SNUG_OK;
 }
 
@@ -128,21 +144,39 @@ static int read_head(struct source *s, struct snug_err *err)
     return SNUG_OK;
 }
 
+/* Looks at how the file begins, and has it unpacked where it is compressed. */
+static int open_packed(struct source *s, struct snug_err *err)
+{
+    char head[FOREIGN_HEAD_BYTES];
+    size_t n = s->file_size < FOREIGN_HEAD_BYTES ? (size_t)s->file_size : FOREIGN_HEAD_BYTES;
+    TRY(io_read_at(s->io, s->fd, s->path, head, n, 0, err));
+    if (!unpack_knows(head, n))
+        return SNUG_OK;
+    s->size = INT64_MAX;
+    return unpack_open(s->io, s->fd, s->path, s->file_size, head, n, s->hash, &s->packed, err);
+}
+
 int source_open(const struct io *io, const char *path, struct source *s, struct snug_err *err)
 {
     *s = (struct source){.io = io, .path = path, .fd = -1, .line = 1, .row = 1};
     int code;
     struct stat st;
-    TRY_TO(fail, io_open_read(io, path, &s->fd, &s->size, err));
+    TRY_TO(fail, io_open_read(io, path, &s->fd, &s->file_size, err));
     if (io->fstat(io, s->fd, &st) < 0) {
         code = err_errno(err, SNUG_ERR_IO, path, "stat", errno);
         goto fail;
     }
     s->mtime = st.st_mtim;
+    s->size = s->file_size;
+    s->hash = hash_new();
+    if (!s->hash) {
+        code = err_no_memory(err, CHUNK);
+        goto fail;
+    }
+    TRY_TO(fail, open_packed(s, err));
     s->room = s->size < CHUNK ? (size_t)s->size + !s->size : CHUNK;
     s->buf = mem_alloc(s->room);
-    s->hash = hash_new();
-    if (!s->buf || !s->hash) {
+    if (!s->buf) {
         code = err_no_memory(err, CHUNK);
         goto fail;
     }
@@ -195,6 +229,8 @@ void source_close(struct source *s)
     if (s->fd >= 0 && !s->is_stream)
         s->io->close(s->io, s->fd);
     s->fd = -1;
+    unpack_close(s->packed);
+    s->packed = NULL;
     mem_free(s->buf);
     s->buf = NULL;
     if (s->hash)

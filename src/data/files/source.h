@@ -1,6 +1,6 @@
-/* source.h: a text file of data, read once from front to back in pieces of bounded size. Bytes are handed out only
- * after they have been found to be UTF-8 without NUL. A BOM is skipped; UTF-16, compressed and binary files are named.
- */
+/* source.h: a text file of data, read once from front to back in pieces of bounded size; one that is compressed (unpack.h) is unpacked on
+ * the way. Bytes are handed out only after they have been found to be UTF-8 without NUL. A BOM is skipped; UTF-16 and binary files are
+ * named. */
 #ifndef DATA_FILES_SOURCE_H
 #define DATA_FILES_SOURCE_H
 
@@ -14,10 +14,12 @@ struct source {
     const struct io *io;
     const char *path;
     int fd;
-    int64_t size;
+    int64_t file_size;
     struct timespec mtime;
-    int64_t offset; /* of buf[0] in the file */
-    char *buf;      /* (room) */
+    struct unpack *packed; /* NULL: it is not compressed */
+    int64_t size;          /* of the text: INT64_MAX until its end is seen, where nothing tells it before */
+    int64_t offset;        /* of buf[0] in the text */
+    char *buf;             /* (room) */
     size_t room;
     size_t i, n;    /* bytes [i, n) are ready; the reader advances i */
     size_t held;    /* bytes behind them that are not yet checked */

@@ -62,7 +62,7 @@ static void turn(float *to, const float *whole, int64_t O, int64_t I, int64_t fi
 
 static int copy_turned(const struct onnx_reader *r, const struct onnx_tensor *t, struct snug_err *err)
 {
-    const int64_t I = t->shape[0], O = t->shape[1], step = PIECE / O ? PIECE / O : 1;
+    const int64_t I = t->shape[0], O = t->shape[1], most = PIECE / O ? PIECE / O : 1, step = most < I ? most : I;
     float *whole = mem_realloc(NULL, (size_t)t->bytes), *room = mem_realloc(NULL, (size_t)(step * O) * sizeof *room);
     int code = whole && room ? SNUG_OK : err_no_memory(err, (unsigned long long)t->bytes);
     if (!code)

@@ -32,6 +32,9 @@ static int open_array(const struct io *io, struct jsonl *j, struct snug_err *err
 
 static int check_first(const struct jsonl *j, char first, struct snug_err *err)
 {
+    if (first == '[' && j->source.packed)
+        return err_set(err, SNUG_ERR_INPUT,
+                       "%s:1: '[' where an object was expected; decompress the file if it is one array", j->path);
     if (first == '[' && j->source.is_stream)
         return err_set(err, SNUG_ERR_INPUT, "%s:1: '[' where an object was expected; write one object a line", j->path);
     if (first == '[')
@@ -49,7 +52,7 @@ int jsonl_open(const struct io *io, const char *path, bool array_allowed, struct
     *j = (struct jsonl){.path = path, .array_allowed = array_allowed, .source.fd = -1};
     TRY(source_open(io, path, &j->source, err));
     char first = first_character(&j->source);
-    bool array = first == '[' && array_allowed;
+    bool array = first == '[' && array_allowed && !j->source.packed;
     if (array)
         source_close(&j->source);
     int code = array ? open_array(io, j, err) : check_first(j, first, err);
