@@ -1,6 +1,8 @@
 /* Files of rows by their names, with the words that the datasets library looks for. */
 #include "hub/choose.h"
 
+#include "base/files/unpack.h"
+
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,20 +34,26 @@ static enum split split_of(const char *path)
     return NO_SPLIT;
 }
 
-/* The kinds of files that have rows, the first preferred where a split is there in several. -1: none of them. */
-enum { KINDS = 7 };
+/* The kinds of files that have rows, the first preferred where a split is there in several; behind them all that are compressed. -1: none of
+ * them. */
+enum { ENDINGS = 7, KINDS = 2 * ENDINGS };
 static int kind_of(const char *path)
 {
-    static const char *const endings[KINDS] = {".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".json", ".conll"};
+    static const char *const endings[ENDINGS] = {".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".json", ".conll"};
     static const char *const about[] = {"dataset_infos.json", "dataset_info.json", "dataset_dict.json",
                                         "state.json",         "package.json",      "config.json"};
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *dot = strrchr(name, '.');
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    size_t n = unpack_name(name);
+    bool packed = name[n];
     for (size_t i = 0; i < sizeof about / sizeof *about; i++)
         if (!strcmp(name, about[i]))
             return -1;
-    for (int i = 0; dot && name[0] != '.' && i < KINDS; i++)
-        if (!strcasecmp(dot, endings[i]))
-            return i;
+    for (int i = 0; name[0] != '.' && i < ENDINGS; i++) {
+        size_t bytes = strlen(endings[i]);
+        if (n > bytes && !strncasecmp(name + n - bytes, endings[i], bytes) &&
+            !(packed && !strcmp(endings[i], ".parquet")))
+            return packed ? ENDINGS + i : i;
+    }
     return -1;
 }
 

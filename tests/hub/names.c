@@ -109,6 +109,9 @@ static const struct {
      "data/train-00000-of-00002.jsonl data/train-00001-of-00002.jsonl", NULL},
     {"a/b", HUB_EVAL_ROWS, "train/x.tsv dev/x.tsv", "dev/x.tsv", NULL},
     {"a/b", HUB_TRAIN_ROWS, "train.json train.csv train.parquet", "train.csv", NULL},
+    {"a/b", HUB_TRAIN_ROWS, "train.json train.csv.gz train.json.gz", "train.json", NULL},
+    {"a/b", HUB_TRAIN_ROWS, "train-1.jsonl.zst train-2.jsonl.zst test.jsonl train.parquet.gz",
+     "train-1.jsonl.zst train-2.jsonl.zst", NULL},
     {"a/b", HUB_TRAIN_ROWS, "rows.json dataset_infos.json README.md", "rows.json", NULL},
     {"a/b", HUB_TEST_ROWS, "rows.json dataset_infos.json", "rows.json", NULL},
     {"a/b", HUB_TRAIN_ROWS, "constraint.csv latest.csv", "constraint.csv latest.csv", NULL}, /* no words of their own */

@@ -1,7 +1,7 @@
 #include "data/files/format.h"
 
+#include "base/files/unpack.h"
 #include "data/files/foreign.h"
-#include "data/files/unpack.h"
 
 #include <string.h>
 #include <strings.h>

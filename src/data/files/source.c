@@ -1,8 +1,8 @@
 #include "data/files/source.h"
 
+#include "base/files/unpack.h"
 #include "base/str.h"
 #include "data/files/foreign.h"
-#include "data/files/unpack.h"
 
 #include <errno.h>
 #include <poll.h>

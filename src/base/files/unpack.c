@@ -1,4 +1,4 @@
-#include "data/files/unpack.h"
+#include "base/files/unpack.h"
 
 #include "base/mem.h"
 

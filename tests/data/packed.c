@@ -1,8 +1,8 @@
-/* data/files/unpack, by way of a source: what gzip and zstd have packed (packed/make) is read as it was, in pieces of any size; what is cut or
+/* Compressed files, by way of a source: what gzip and zstd have packed (packed/make) is read as it was, in pieces of any size; what is cut or
  * damaged is refused. */
-#include "data/files/unpack.h"
 #include "../failing_memory.h"
 #include "../memory_io.h"
+#include "base/files/unpack.h"
 #include "data/files/source.h"
 
 #include <setjmp.h>
@@ -163,5 +163,5 @@ int main(void)
         cmocka_unit_test(damaged_files_are_refused),    cmocka_unit_test(no_memory_is_an_error),
         cmocka_unit_test(names_end_before_the_packing),
     };
-    return cmocka_run_group_tests_name("unpack", tests, read_plain, NULL);
+    return cmocka_run_group_tests_name("packed", tests, read_plain, NULL);
 }

@@ -1,7 +1,7 @@
 /* unpack.h: what a file compressed with gzip or zstd holds, read once from front to back. Members of gzip and frames of zstd that follow
  * each other are one after another, as for gunzip and unzstd. */
-#ifndef DATA_FILES_UNPACK_H
-#define DATA_FILES_UNPACK_H
+#ifndef BASE_FILES_UNPACK_H
+#define BASE_FILES_UNPACK_H
 
 #include "base/hash.h"
 #include "base/io.h"
