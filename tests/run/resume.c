@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 /* On each of the three devices. */
-enum { STOPS = SANITIZED ? 10 : 50, KILLS = SANITIZED ? 5 : 50, SIGNALS = SANITIZED ? 4 : 15 };
+enum { STOPS = SANITIZED ? 10 : 100, KILLS = SANITIZED ? 5 : 100, SIGNALS = SANITIZED ? 4 : 15 };
 
 static const char *rows, *other_rows, *many_rows, *texts, *other_texts;
 static uint32_t seed, drawn; /* SNUG_TEST_SEED, or the clock */

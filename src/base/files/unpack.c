@@ -145,13 +145,15 @@ int unpack_read(struct unpack *u, void *to, size_t room, size_t *n, struct snug_
     *n = 0;
     while (!*n) {
         TRY(read_packed(u, err));
-        bool ended = u->i == u->n;
+        const size_t from = u->i;
+        const bool ended = from == u->n;
         if (ended && !u->within)
             return SNUG_OK;
         TRY((u->is_gzip ? unpack_gzip : unpack_zstd)(u, to, room < MOST ? room : MOST, n, err));
-        if (ended && !*n && u->within)
-            return err_set(err, SNUG_ERR_INPUT, "%s: ends in the middle of its compressed data; copy it again",
-                           u->path);
+        if (!*n && u->i == from)
+            return ended ? err_set(err, SNUG_ERR_INPUT, "%s: ends in the middle of its compressed data; copy it again",
+                                   u->path)
+                         : damaged(u, err);
     }
     return SNUG_OK;
 }

@@ -166,11 +166,11 @@ static int send_states(struct session *s, struct snug_err *err)
 }
 
 /* Where that is not enough, all states go, and the weights whose 16-bit copies can stay. */
-static int send_weights(struct session *s, const struct choices *asked, struct snug_err *err)
+static int send_weights(struct session *s, struct snug_err *err)
 {
     const struct choices before = s->choices;
     char size[SIZE_TEXT_MAX];
-    if (needed(s) <= limit_of(s) || !offload_may_send_weights(s, asked))
+    if (needed(s) <= limit_of(s) || !offload_may_send_weights(s, &s->asked.choices))
         return SNUG_OK;
     s->choices.copies = true;
     s->choices.host_layers = s->choices.host_weights = plan_layers(&s->run.plan);
@@ -366,7 +366,6 @@ static bool may_have_many_logits(const struct session *s)
 
 int fit_plan(struct session *s, struct snug_err *err)
 {
-    const struct choices asked = s->choices;
     s->asked.choices = s->choices, s->asked.rows = s->micro_rows, s->asked.times = s->micro_batches;
     bool open = !option_given(s->o, head_chunk);
     if (open && may_have_many_logits(s))
@@ -383,7 +382,7 @@ int fit_plan(struct session *s, struct snug_err *err)
                "16-bit copies of weights are made at each use", err));
     TRY(recompute_what_must(s, err));
     TRY(send_states(s, err));
-    TRY(send_weights(s, &asked, err));
+    TRY(send_weights(s, err));
     note_host(s);
     note_disk(s);
     return check_budget(s, err);
