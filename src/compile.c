@@ -45,32 +45,58 @@ double compile_bytes(const struct program *g, const struct node *n, const union 
     return bytes;
 }
 
-/* A node joins those before it, of the same ranks, where it needs none of them. */
+/* A node joins those before it, of the same ranks, where it needs none of them, and does not wait for a later sum over ranks than they do. */
 static void join_nodes(const struct backend *b, struct graph *g)
 {
-    struct hazards h;
-    bool opened = hazards_open(&h, g);
-    for (int k = 1, first = 1; k < g->n_nodes && opened; k++) {
+    struct hazards all, sums;
+    bool opened = hazards_open(&all, g), found = hazards_open(&sums, g);
+    for (int k = 1, first = 1, waited = 0; k < g->n_nodes && opened && found; k++) {
         struct node *n = &g->nodes[k];
-        n->joins = k > 1 && n->op == n[-1].op && n->rank == n[-1].rank && n->lane == n[-1].lane &&
-                   backend_together(b, n->op) && hazards_find(&h, g, n) < first;
+        int sum = n->lane == LANE_COMPUTE ? hazards_find(&sums, g, n) : 0;
+        n->joins = k > 1 && n->op == n[-1].op && n->rank == n[-1].rank && n->lane == n[-1].lane && sum <= waited &&
+                   backend_together(b, n->op) && hazards_find(&all, g, n) < first;
         if (!n->joins)
             first = k;
-        hazards_add(&h, g, k);
+        waited = sum > waited ? sum : waited;
+        hazards_add(&all, g, k);
+        if (n->lane == LANE_SUMS)
+            hazards_add(&sums, g, k);
     }
-    hazards_close(&h);
+    hazards_close(&all);
+    hazards_close(&sums);
 }
 
-/* To one that nodes share. */
-static void add_workspace(const struct backend *b, enum op op, struct value *shared, int64_t bytes)
+/* What nodes share that run at the same time: of a lane also those that follow, since one is over before the next begins. */
+struct workspaces {
+    int shared;       /* value; 0: none yet */
+    int64_t together; /* bytes of the nodes that run at the same time */
+    int of[LANE_COUNT];
+};
+
+static void begin_launch(struct workspaces *w, const struct node *n)
 {
-    int64_t all = shared->shape[0].c + bytes, most = b->workspace_most ? b->workspace_most(b, op) : INT64_MAX;
-    shared->shape[0].c = all < most ? all : most;
+    w->shared = w->of[n->lane];
+    w->together = 0;
+}
+
+static int share_workspace(const struct backend *b, struct workspaces *w, struct graph *g, const struct node *n,
+                           int64_t bytes)
+{
+    int64_t all = w->together + bytes, most = b->workspace_most ? b->workspace_most(b, n->op) : INT64_MAX;
+    w->together = all < most ? all : most;
+    if (!w->shared) {
+        w->shared = graph_add_value(g, NULL, ROLE_WORKSPACE, DT_U8, 1, &DIM(0));
+        graph_value(g, w->shared)->layer = n->layer;
+        w->of[n->lane] = n->lane == LANE_COMPUTE ? 0 : w->shared;
+    }
+    int64_t *size = &graph_value(g, w->shared)->shape[0].c;
+    *size = w->together > *size ? w->together : *size;
+    return w->shared;
 }
 
 int compile_for_backend(const struct backend *b, int threads, struct program *g, struct snug_err *err)
 {
-    int shared = 0; /* the workspace of nodes that run at the same time */
+    struct workspaces w = {0};
     join_nodes(b, &g->graph);
     for (int k = 1; k < g->graph.n_nodes; k++) {
         struct node *n = &g->graph.nodes[k];
@@ -80,16 +106,9 @@ int compile_for_backend(const struct backend *b, int threads, struct program *g,
             TRY(b->takes(n->op, &args, err));
         int64_t bytes = backend_workspace_bytes(b, n->op, &args, threads);
         if (!n->joins)
-            shared = 0;
-        if (bytes <= 0)
-            continue;
-        if (shared)
-            add_workspace(b, n->op, graph_value(&g->graph, shared), bytes);
-        else {
-            shared = graph_add_value(&g->graph, NULL, ROLE_WORKSPACE, DT_U8, 1, &DIM(bytes));
-            graph_value(&g->graph, shared)->layer = n->layer;
-        }
-        n->workspace = shared;
+            begin_launch(&w, n);
+        if (bytes > 0)
+            n->workspace = share_workspace(b, &w, &g->graph, n, bytes);
     }
     lanes_find(&g->graph);
     return graph_ok(&g->graph, err);
@@ -127,6 +146,12 @@ static int after_pass(const struct job *j, struct program *g, const char *pass, 
     return SNUG_OK;
 }
 
+/* Whether ranks can add up gradients while nodes compute. */
+static bool sums_beside(const struct compile_settings *s)
+{
+    return !s->backend->facts.host_memory && !s->in_turn;
+}
+
 static struct pass_settings settings_of(const struct job *j, enum program_kind kind, int loss)
 {
     const struct compile_settings *s = j->s;
@@ -147,12 +172,14 @@ static struct pass_settings settings_of(const struct job *j, enum program_kind k
                               .narrow_bias = s->backend->facts.narrow_bias,
                               .in_host_memory = s->backend->facts.host_memory,
                               .pulls_beside = !s->backend->facts.host_memory && !s->in_turn,
+                              .sums_beside = sums_beside(s),
                               .beside_bytes = j->beside_bytes,
                               .ranks = s->ranks,
                               .zero_stage = s->zero_stage};
-    if (kind == PROGRAM_UPDATE) /* all gradients are there, and stay */
+    if (kind == PROGRAM_UPDATE ||
+        s->ranks > 1) /* all gradients are there, and stay; or else layers would wait for other ranks */
         p.choices.updates_at_end = true;
-    if (kind != PROGRAM_STEP)
+    if (kind != PROGRAM_STEP || s->ranks > 1)
         p.precision.narrow_grads &= s->precision.narrow_sums && !s->keep_grads;
     return p;
 }
@@ -293,10 +320,11 @@ static int compile_copies(const struct job *j, int *where, struct snug_err *err)
 }
 
 /* Whether forward, backward and update are one program, in which a gradient lives only until its update. Several ranks add up their
- * gradients between the two. */
+ * gradients between the two, or beside the backward pass; a sum that one of them keeps alone lasts. */
 static bool is_fused(const struct job *j)
 {
-    return j->choices->accumulation <= 1 && j->s->ranks <= 1 && !j->s->keep_grads && !j->s->separate;
+    bool alone = j->s->ranks <= 1 || (sums_beside(j->s) && j->s->zero_stage < 2);
+    return j->choices->accumulation <= 1 && alone && !j->s->keep_grads && !j->s->separate;
 }
 
 int compile_run(const struct compile_settings *s, const struct choices *choices, struct plan *plan,

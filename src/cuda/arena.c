@@ -174,11 +174,17 @@ void cuda_arena_close(struct cuda_arena *a)
 
 /* ---- a device that is not there ---- */
 
+static int no_alloc_host(const struct backend *b, int64_t bytes, void **p, struct snug_err *err)
+{
+    (void)b, (void)bytes, (void)p;
+    return err_set(err, SNUG_ERR_ENV, "--device-profile: the device is not there; only plans can be made for it");
+}
+
 static int no_alloc(const struct backend *b, int64_t bytes, int64_t inputs_bytes, void *images, void **p,
                     struct snug_err *err)
 {
-    (void)b, (void)bytes, (void)inputs_bytes, (void)images, (void)p;
-    return err_set(err, SNUG_ERR_ENV, "--device-profile: the device is not there; only plans can be made for it");
+    (void)inputs_bytes, (void)images;
+    return no_alloc_host(b, bytes, p, err);
 }
 
 static int64_t free_on_device(const struct backend *b)
@@ -186,4 +192,5 @@ static int64_t free_on_device(const struct backend *b)
     return cuda_of(b)->free_bytes;
 }
 
-const struct backend_arena cuda_arena_absent = {.alloc = no_alloc, .available = free_on_device};
+const struct backend_arena cuda_arena_absent = {
+    .alloc = no_alloc, .alloc_host = no_alloc_host, .available = free_on_device};

@@ -8,7 +8,7 @@
 #include "cuda/libraries/nvml.h"
 #include "cuda/memory.h"
 #include "cuda/nccl/connection.h"
-#include "cuda/nccl/exchange.h"
+#include "cuda/peers/room.h"
 #include "cuda/products/products.h"
 
 #include <stdlib.h>
@@ -20,12 +20,14 @@ static int64_t workspace_bytes(const struct backend *b, enum op op, const union 
 {
     (void)threads;
     const struct cuda *d = cuda_of(b);
-    return op_exchanges(op) ? cuda_nccl_room(&d->peers, op, args) : cuda_launch_workspace(op, args, &d->call);
+    return op_exchanges(op) ? exchange_room(d->peers.n, d->peers.slot_most, op, args)
+                            : cuda_launch_workspace(op, args, &d->call);
 }
 
 static int64_t workspace_most(const struct backend *b, enum op op)
 {
-    return op == OP_all_reduce ? cuda_nccl_room_most(&cuda_of(b)->peers) : INT64_MAX;
+    const struct cuda_peers *p = &cuda_of(b)->peers;
+    return op == OP_all_reduce ? exchange_room_most(p->n, p->slot_most) : INT64_MAX;
 }
 
 static bool reads_mask(const struct op_attention_bwd *n, int64_t head_size, enum dtype type)
@@ -204,7 +206,7 @@ int backend_cuda_open(const struct cuda_settings *s, const struct backend **out,
     d->settings = *s;
     d->call.tf32 = s->tf32;
     d->peers.n = s->ranks ? s->ranks : 1;
-    d->peers.slot_most = cuda_nccl_slot_most(d->peers.n);
+    d->peers.slot_most = exchange_slot_most(d->peers.n);
     d->call.peers = &d->peers;
     d->call.pages = &d->pages;
     int code = s->profile ? open_absent(d, s, err) : open_device(d, s, err);

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "cuda/facts.h"
 #include "cuda/kernels.h"
+#include "cuda/peers/room.h"
 #include "op/linear_cross_entropy.h"
 
 #include <ctype.h>
@@ -133,6 +134,7 @@ struct backend_rates gpu_sheet_rates(const char *name, bool tf32)
 struct absent {
     struct backend base;
     int64_t free_bytes;
+    int ranks;
     char name[64], note[160];
 };
 
@@ -188,7 +190,8 @@ static int64_t workspace_bytes(const struct backend *b, enum op op, const union 
     enum { PRODUCT = 32 << 20, SUMS = 4 << 20 };
     const struct args_linear_cross_entropy *h = &args->linear_cross_entropy;
     const struct args_attention_bwd *a = &args->attention_bwd;
-    (void)b, (void)threads;
+    int ranks = absent_of(b)->ranks;
+    (void)threads;
     switch (op) {
     case OP_linear:
     case OP_linear_dx:
@@ -212,9 +215,17 @@ static int64_t workspace_bytes(const struct backend *b, enum op op, const union 
     case OP_adafactor:
     case OP_stable_adamw:
         return SUMS;
+    case OP_all_reduce:
+        return exchange_room(ranks, exchange_slot_most(ranks), op, args);
     default:
         return 0;
     }
+}
+
+static int64_t workspace_most(const struct backend *b, enum op op)
+{
+    int ranks = absent_of(b)->ranks;
+    return op == OP_all_reduce ? exchange_room_most(ranks, exchange_slot_most(ranks)) : INT64_MAX;
 }
 
 static void close_absent(const struct backend *b)
@@ -224,7 +235,7 @@ static void close_absent(const struct backend *b)
 
 static const struct backend_arena arena = {.alloc = no_alloc, .available = free_on_gpu};
 
-int gpu_sheet_open(const struct gpu_sheet *s, bool tf32, const struct backend **out, struct snug_err *err)
+int gpu_sheet_open(const struct gpu_sheet *s, bool tf32, int ranks, const struct backend **out, struct snug_err *err)
 {
     struct absent *a = mem_alloc(sizeof *a);
     if (!a)
@@ -238,9 +249,11 @@ int gpu_sheet_open(const struct gpu_sheet *s, bool tf32, const struct backend **
                                   .workspace_bytes = workspace_bytes,
                                   .takes = cuda_takes,
                                   .bucket = cuda_bucket,
+                                  .workspace_most = workspace_most,
                                   .together = together,
                                   .note = note,
                                   .close = close_absent},
+                         .ranks = ranks > 1 ? ranks : 1,
                          .free_bytes = (s->memory_mib - CONTEXT_MIB) << 20};
     snprintf(a->name, sizeof a->name, "%s by its data sheet", s->name);
     bool old = s->arch < OLDEST_ARCH;

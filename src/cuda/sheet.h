@@ -33,7 +33,7 @@ int gpu_sheet_profile(const struct io *io, const struct gpu_sheet *s, const char
 /* What the data sheet says of a GPU whose name the driver gives so; all 0: there is none. tf32: products of F32 tensors are in it. */
 struct backend_rates gpu_sheet_rates(const char *name, bool tf32);
 
-/* A backend that only plans. tf32: products of F32 tensors are in it. */
-int gpu_sheet_open(const struct gpu_sheet *s, bool tf32, const struct backend **out, struct snug_err *err);
+/* A backend that only plans, one of so many ranks. tf32: products of F32 tensors are in it. */
+int gpu_sheet_open(const struct gpu_sheet *s, bool tf32, int ranks, const struct backend **out, struct snug_err *err);
 
 #endif

@@ -53,8 +53,9 @@ enum memory { MEMORY_DEVICE, MEMORY_HOST, MEMORY_DISK, MEMORY_COUNT };
  * that: graph/lanes.h says what waits for what. ORDER lane */
 enum lane {
     LANE_COMPUTE,
-    LANE_IN,  /* copies from the host's memory, and from other ranks */
-    LANE_OUT, /* and to it */
+    LANE_IN,   /* copies from the host's memory, and from other ranks */
+    LANE_OUT,  /* and to it */
+    LANE_SUMS, /* over ranks */
     LANE_COUNT
 };
 

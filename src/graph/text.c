@@ -28,7 +28,7 @@ static const char *const role_names[ROLE_COUNT] = {"activation", "input", "weigh
 static const char *const init_names[INIT_COUNT] = {"none", "zero", "one", "normal", "uniform", "first", "lengths"};
 
 /* ORDER lane */
-static const char *const lane_names[LANE_COUNT] = {"compute", "in", "out"};
+static const char *const lane_names[LANE_COUNT] = {"compute", "in", "out", "sums"};
 static const char *const memory_names[MEMORY_COUNT] = {"device", "host", "disk"};
 
 /* The members of struct value that are true or not, and their words in a text. */

@@ -195,10 +195,12 @@ static int check_rate_test(const struct options *o, struct snug_err *err)
 static int check_optimizer(const struct options *o, struct snug_err *err)
 {
     char a[2 * OPTION_NAME_MAX];
-    if (o->gradient_accumulation_dtype != OPT_GRADIENTS_FP32 && o->gradient_accumulation_steps < 2)
-        return err_set(err, SNUG_ERR_USAGE,
-                       "%s: no effect without accumulation; give --gradient-accumulation-steps, or leave this out",
-                       label(o, OPTION_gradient_accumulation_dtype, a));
+    if (o->gradient_accumulation_dtype != OPT_GRADIENTS_FP32 && o->gradient_accumulation_steps < 2 && o->ranks < 2)
+        return err_set(
+            err, SNUG_ERR_USAGE,
+            "%s: no effect without accumulation or several ranks; give --gradient-accumulation-steps, or leave "
+            "this out",
+            label(o, OPTION_gradient_accumulation_dtype, a));
     if (o->optim_args_nesterov && !(o->optim_args_momentum > 0))
         return err_set(err, SNUG_ERR_USAGE, "%s: Nesterov needs momentum; add momentum=0.9 to --optim-args",
                        label(o, OPTION_optim_args_nesterov, a));
@@ -446,9 +448,9 @@ int options_check(struct options *o, struct snug_err *err)
     TRY(check_needed(o, err));
     TRY(check_effect(o, err));
     TRY(check_eithers(o, err));
-    TRY(check_optimizer(o, err));
     TRY(check_gpus(o, err));
     TRY(check_processes(o, err));
+    TRY(check_optimizer(o, err));
     if (o->command & (CMD_TRAIN | CMD_PLAN)) {
         TRY(check_reports(o, err));
         TRY(check_recompute(o, err));

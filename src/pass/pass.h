@@ -179,6 +179,7 @@ struct pass_settings {
     int zero_stage; /* of them: 0: each has all; of its own weights alone (pass/owners.h): 1: states; 2: gradients, too; 3: weights, too */
     bool in_host_memory;   /* the backend computes there, so nothing is brought to it */
     bool pulls_beside;     /* what lies with another rank can come while nodes compute */
+    bool sums_beside;      /* ranks can add up gradients while nodes compute */
     int64_t beside_bytes;  /* that another program's values take where this one's lie, at its peak; 0: none do */
     int recomputed_layers; /* out: of how many layers activations are dropped */
 };
@@ -262,7 +263,8 @@ bool update_is_8bit(const struct update *u, const struct value *weight); /* whet
 bool update_decays(const struct value *weight); /* false for biases and norms, as the Trainer decides */
 
 /* reduce: with several ranks, adds up their gradients (all_reduce), those of a group at once. Where a weight has an owner, its gradient
- * becomes the sum there alone. With zero_stage 2 that is done in each micro-step: a rank's gradients (KIN_PART) live in the program, and
+ * becomes the sum there alone. That is done before the update; with sums_beside and without accumulation it is done in the micro-step, on
+ * LANE_SUMS behind the backward nodes of a layer. With zero_stage 2 that is done in each micro-step: a rank's gradients (KIN_PART) live in the program, and
  * behind the backward nodes of a layer their sum goes to the owner, where alone it persists (KIN_GRADIENT). Requires: precision done, no
  * update yet. Keeps: everything else. */
 

@@ -16,9 +16,9 @@
     PASS(x, cache, 1 << PROGRAM_GENERATION)                                                                            \
     PASS(x, materialize, HAS_FORWARD)                                                                                  \
     PASS(x, keep_mask, HAS_BACKWARD)                                                                                   \
-    PASS(x, reduce, 1 << PROGRAM_FIRST | 1 << PROGRAM_NEXT | 1 << PROGRAM_UPDATE)                                      \
+    PASS(x, reduce, HAS_BACKWARD | HAS_UPDATE)                                                                         \
     PASS(x, update, HAS_UPDATE)                                                                                        \
-    PASS(x, share, 1 << PROGRAM_UPDATE)                                                                                \
+    PASS(x, share, HAS_UPDATE)                                                                                         \
     PASS(x, place, HAS_FORWARD | HAS_UPDATE)                                                                           \
     PASS(x, recompute, HAS_BACKWARD)                                                                                   \
     PASS(x, pad, HAS_FORWARD)                                                                                          \

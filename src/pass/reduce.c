@@ -16,7 +16,7 @@ static void reduce_all(struct graph *g, const int *owner)
 
 /* ---- In the backward pass: what each micro-batch has made. ---- */
 
-/* What a rank has of a gradient, and the sum that its owner keeps. */
+/* What a rank has of a gradient, and the sum that its owner keeps; 0: it is the sum, when ranks have added up. */
 struct part {
     int local, sum, owner;
     int written; /* the last node that writes to it */
@@ -53,10 +53,10 @@ static void find_parts(struct graph *g, const int *owner, enum program_kind prog
 {
     for (int i = 1, n = g->n_values; i < n && !g->err.code; i++) {
         const struct value *v = graph_value(g, i);
-        if (v->kin != KIN_PART || v->base)
+        if (v->role != ROLE_GRADIENT || v->base)
             continue;
-        int to = owner[v->of];
-        p->of[p->n] = (struct part){.local = i, .sum = add_sum(g, i, to, program), .owner = to};
+        int to = owner[v->of], sum = v->kin == KIN_PART ? add_sum(g, i, to, program) : 0;
+        p->of[p->n] = (struct part){.local = i, .sum = sum, .owner = to};
         p->by_value[i] = ++p->n;
     }
     for (int k = 1; k < g->n_nodes && !g->err.code; k++)
@@ -71,15 +71,18 @@ static void find_parts(struct graph *g, const int *owner, enum program_kind prog
     }
 }
 
-/* Behind the last node of a layer that makes gradients: their sums go to the owners, one launch on a GPU, and there to what micro-batches
- * before have left. */
+/* Behind the last node of a layer that makes gradients: their sums go to the owners, or to all, one launch on a GPU, and there to what
+ * micro-batches before have left. */
 static void append_sums(struct graph *g, struct node_list *l, const struct parts *p, int layer, bool adds)
 {
     for (int keeps = 0; keeps < 2; keeps++)
         for (int i = 0; i < p->n && !g->err.code; i++) {
             const struct part *part = &p->of[i];
-            struct node n = {.op = keeps ? OP_add_bwd : OP_all_reduce, .layer = layer, .backward = true};
-            if (g->nodes[part->written].layer != layer)
+            struct node n = {.op = keeps ? OP_add_bwd : OP_all_reduce,
+                             .layer = layer,
+                             .backward = true,
+                             .lane = part->sum ? LANE_COMPUTE : LANE_SUMS};
+            if (g->nodes[part->written].layer != layer || (keeps && !part->sum))
                 continue;
             if (keeps) {
                 n.u.add_bwd = (struct op_add_bwd){.dy = part->local, .da = part->sum};
@@ -122,12 +125,18 @@ static void reduce_by_layer(struct graph *g, const int *owner, enum program_kind
     mem_free(p.ends);
 }
 
+/* Whether there is a sum of each micro-batch, and not of what several have added up. */
+static bool sums_of_micro_batches(const struct pass_settings *s)
+{
+    return gradients_leave(s) || (s->sums_beside && s->choices.accumulation <= 1);
+}
+
 void pass_reduce(struct graph *g, struct pass_settings *s)
 {
     int *owner = s->ranks > 1 && !g->err.code ? weight_owners(g, s) : NULL;
-    if (owner && gradients_leave(s) && s->program != PROGRAM_UPDATE)
+    if (owner && sums_of_micro_batches(s) && s->program != PROGRAM_UPDATE)
         reduce_by_layer(g, owner, s->program);
-    if (owner && !gradients_leave(s) && s->program == PROGRAM_UPDATE)
+    if (owner && !sums_of_micro_batches(s) && s->program == PROGRAM_UPDATE)
         reduce_all(g, owner);
     mem_free(owner);
 }

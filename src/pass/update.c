@@ -149,14 +149,18 @@ static bool is_mine(const struct graph *g, const struct weights *w, int weight)
     return w->gradient[weight] && w->owner[weight] == g->rank;
 }
 
+/* From the last weight on: in the order in which the backward pass makes their gradients. */
 static void emit_sums(struct graph *g, const struct weights *w, int partials)
 {
-    for (int i = 1; i < w->n && !g->err.code; i++) {
+    int last = g->layer; /* of the weights: the norm's */
+    for (int i = w->n - 1, n = 0; i > 0 && !g->err.code; i--) {
         if (!is_mine(g, w, i))
             continue;
         g->layer = g->values[i].layer;
+        last = n++ ? last : g->layer;
         emit_sumsq(g, &(struct op_sumsq){.g = w->gradient[i], .partials = partials, .at = w->at[i]});
     }
+    g->layer = last;
 }
 
 /* Partial sums go from their owners to all. */

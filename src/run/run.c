@@ -262,11 +262,11 @@ static int results_at(const struct program *g)
     return g->graph.n_nodes;
 }
 
-/* Results that were fetched in between would wait for these. */
+/* Results that were fetched in between would wait for these. For sums they wait anyway. */
 static bool has_copies_before(const struct program *g, int end)
 {
     for (int k = 1; k < end; k++)
-        if (g->graph.nodes[k].lane != LANE_COMPUTE)
+        if (g->graph.nodes[k].lane != LANE_COMPUTE && g->graph.nodes[k].lane != LANE_SUMS)
             return true;
     return false;
 }
@@ -338,24 +338,37 @@ static int run_and_time(struct run *r, const struct program *g, struct dims dims
     return SNUG_OK;
 }
 
+/* The place of what a node waits for in a lane, 0 where it is before `first`. */
+static int find_after(const struct run *r, const struct program *g, const struct node *n, enum lane lane, int first)
+{
+    int k = n->after[lane];
+    while (k >= first && (g->graph.nodes[k].lane != lane || !r->place[k])) /* another rank's */
+        k--;
+    return k >= first ? r->place[k] : 0;
+}
+
 /* Work for those of the nodes from … end-1 that this rank executes; gives how many. What they wait for are nodes from `first` on, which are
- * numbered in the order in which they are given; what was given before is over. */
+ * numbered in the order in which they are given; what was given before is over. By the plan, what a lane uses lives until a node that
+ * computes has waited for it: where that node is another rank's, the next one waits. */
 static int fill(struct run *r, const struct program *g, struct dims dims, int first, int from, int end)
 {
-    int n = 0, given = from > first ? r->given : 0;
+    int n = 0, given = from > first ? r->given : 0, owed[LANE_COUNT] = {0};
     for (int i = from; i < end; i++) {
         const struct node *node = &g->graph.nodes[i];
-        r->place[i] = run_executes(r, node) ? given + n + 1 : 0;
-        if (!r->place[i])
-            continue;
-        struct work *w = &r->work[n++];
-        run_fill_work(r, g, node, dims, w);
+        bool mine = run_executes(r, node), computes = node->lane == LANE_COMPUTE;
+        r->place[i] = mine ? given + n + 1 : 0;
+        struct work *w = &r->work[n];
+        if (mine)
+            run_fill_work(r, g, node, dims, w);
         for (enum lane lane = 0; lane < LANE_COUNT; lane++) {
-            int k = node->after[lane];
-            while (k >= first && (g->graph.nodes[k].lane != lane || !r->place[k])) /* another rank's */
-                k--;
-            w->after[lane] = k >= first ? r->place[k] : 0;
+            int after = find_after(r, g, node, lane, first);
+            after = computes && owed[lane] > after ? owed[lane] : after;
+            if (mine)
+                w->after[lane] = after;
+            if (computes)
+                owed[lane] = mine ? 0 : after;
         }
+        n += mine;
     }
     r->given = given + n;
     return n;

@@ -309,6 +309,14 @@ static int wait(const struct stepper *s, struct snug_err *err)
     return s->run->backend->arena->wait(s->run->backend, 0, err);
 }
 
+/* What has come of sums over ranks is worth nothing where one of them has left. */
+static int check_others(const struct stepper *s, struct snug_err *err)
+{
+    const struct rank *r = s->run->rank;
+    return r && ranks_left(r->all) >= 0 ? err_set(err, SNUG_ERR_ENV, "rank %d: another rank has failed", r->me)
+                                        : SNUG_OK;
+}
+
 static void find_where(struct stepper *s, int k, struct dims dims, struct step_result *out)
 {
     if (!run_first_not_finite(s->run, k, dims, out->where, sizeof out->where))
@@ -323,33 +331,6 @@ static void find_where_early(struct stepper *s, int k, struct step_result *out)
 }
 
 /* ---- steps ---- */
-
-/* The whole step as one program. */
-static int step_at_once(struct stepper *s, const struct batch *b, const struct step_inputs *in, struct step_result *out,
-                        struct snug_err *err)
-{
-    int k = s->run->where.step;
-    struct dims dims = batch_dims(s->run->backend, b);
-    struct run_fetch f[3];
-    TRY(fetch_scalar(s, k, "loss", 0, &f[0], err));
-    TRY(fetch_scalar(s, k, "grad_norm", NORM, &f[1], err));
-    int n = 2 + fetch_shares(s, k, &f[2]);
-    TRY(send(s, k, b, in, err));
-    out->sent = seconds_now();
-    TRY(run_program(s->run, k, dims, f, n, err));
-    TRY(wait(s, err));
-    out->loss = result(s, 0);
-    read_shares(s, out);
-    out->grad_norm = result(s, NORM);
-    out->finite = isfinite(out->loss) && isfinite(out->grad_norm);
-    if (out->finite || (isfinite(out->loss) && in->scaled))
-        return SNUG_OK;
-    if (isfinite(out->loss) && !run_updates_wait(s->run, k))
-        find_where_early(s, k, out);
-    else
-        find_where(s, k, dims, out);
-    return SNUG_OK;
-}
 
 /* Of several ranks each has its share of a window: this one micro-batches me, me + n, me + 2n, … How many these are; where the window
  * has none for it, one without rows, for gradients that are 0. Where ranks exchange something in each, all have as many as the first. */
@@ -374,6 +355,35 @@ static const struct batch *micro_batch(const struct stepper *s, const struct win
     const struct rank *r = s->run->rank;
     int64_t at = r ? r->me + (int64_t)i * r->n : i;
     return at < w->n_micro ? &w->micro[at] : batch_of_no_rows();
+}
+
+/* The whole step as one program, of a rank its micro-batch. */
+static int step_at_once(struct stepper *s, const struct window *w, const struct step_inputs *in,
+                        struct step_result *out, struct snug_err *err)
+{
+    int k = s->run->where.step;
+    const struct batch *b = micro_batch(s, w, 0);
+    struct dims dims = batch_dims(s->run->backend, b);
+    struct run_fetch f[3];
+    TRY(fetch_scalar(s, k, "loss", 0, &f[0], err));
+    TRY(fetch_scalar(s, k, "grad_norm", NORM, &f[1], err));
+    int n = 2 + fetch_shares(s, k, &f[2]);
+    TRY(send(s, k, b, in, err));
+    out->sent = seconds_now();
+    TRY(run_program(s->run, k, dims, f, n, err));
+    TRY(wait(s, err));
+    TRY(check_others(s, err));
+    out->loss = result(s, 0);
+    read_shares(s, out);
+    out->grad_norm = result(s, NORM);
+    out->finite = isfinite(out->loss) && isfinite(out->grad_norm);
+    if (out->finite || (isfinite(out->loss) && in->scaled))
+        return SNUG_OK;
+    if (isfinite(out->loss) && !run_updates_wait(s->run, k))
+        find_where_early(s, k, out);
+    else
+        find_where(s, k, dims, out);
+    return SNUG_OK;
 }
 
 /* Its program. */
@@ -415,8 +425,7 @@ int stepper_update(struct stepper *s, const struct step_inputs *in, struct step_
     TRY(send(s, k, NULL, in, err));
     TRY(run_program(s->run, k, (struct dims){0}, &f, 1, err));
     TRY(wait(s, err));
-    if (s->run->rank && ranks_left(s->run->rank->all) >= 0)
-        return err_set(err, SNUG_ERR_ENV, "rank %d: another rank has failed", s->run->rank->me);
+    TRY(check_others(s, err));
     out->grad_norm = result(s, NORM);
     out->finite = isfinite(out->grad_norm);
     if (!out->finite && !in->scaled)
@@ -473,7 +482,7 @@ int stepper_step(struct stepper *s, const struct window *w, const struct step_in
                  struct snug_err *err)
 {
     *out = (struct step_result){.finite = true};
-    return s->run->where.step >= 0 ? step_at_once(s, &w->micro[0], in, out, err) : step_in_parts(s, w, in, out, err);
+    return s->run->where.step >= 0 ? step_at_once(s, w, in, out, err) : step_in_parts(s, w, in, out, err);
 }
 
 int stepper_forward_begin(struct stepper *s, int k, const struct batch *b, const struct step_inputs *in,

@@ -93,9 +93,64 @@ static void sums_leave_by_layer(void **state)
                  STEP SUMS(" in out keep") HEAD HEAD_SUMS("+=") LAYER LAYER_SUMS("+="));
 }
 
+/* Of ranks that can add up while nodes compute, with so many micro-batches for each update. */
+static void beside(struct graph *g, int micro_batches)
+{
+    pass_reduce(g, &(struct pass_settings){.ranks = 2,
+                                           .sums_beside = true,
+                                           .choices.accumulation = micro_batches,
+                                           .program = micro_batches > 1 ? PROGRAM_FIRST : PROGRAM_STEP});
+}
+
+static void beside_to_owners(struct graph *g, int program)
+{
+    pass_reduce(g, &(struct pass_settings){.ranks = 2,
+                                           .zero_stage = 1,
+                                           .sums_beside = true,
+                                           .choices.accumulation = 1,
+                                           .program = (enum program_kind)program});
+}
+
+#define WHOLE_STEP                                                                                                     \
+    "%1 input F32[T,5] \"dy\" layer=2 in keep\n"                                                                       \
+    "%2 input F32[T,6] \"h\" layer=2 in keep\n"                                                                        \
+    "%3 input F32[T,4] \"x\" layer=1 in keep\n"                                                                        \
+    "%4 weight F32[6,4] \"w\" layer=1 in keep\n"                                                                       \
+    "%5 weight F32[6] \"bias\" layer=1 in keep\n"                                                                      \
+    "%6 weight F32[5,6] \"head\" layer=2 in keep\n"                                                                    \
+    "%7 gradient F32[6,4] \"grad.w\" layer=1 of=grad:%4\n"                                                             \
+    "%8 gradient F32[6] \"grad.bias\" layer=1 of=grad:%5\n"                                                            \
+    "%9 gradient F32[5,6] \"grad.head\" layer=2 of=grad:%6\n"
+#define WHOLE_HEAD                                                                                                     \
+    "linear_dw(dy=%1 x=%2 dw=%9) in_out=0 layer=2 backward\n"                                                          \
+    "%10 activation F32[T,6] layer=2\n"                                                                                \
+    "linear_dx(dy=%1 w=%6 dx=%10) in_out=0 layer=2 backward\n"
+#define WHOLE_LAYER "linear_dw(dy=%10 x=%3 dw=%7 db=%8) in_out=0 layer=1 backward\n"
+
+/* Without accumulation: behind the last node of a layer that makes gradients, and beside what follows. The gradient becomes the sum. */
+static void sums_go_beside(void **state)
+{
+    (void)state;
+    text_becomes(WHOLE_STEP WHOLE_HEAD WHOLE_LAYER, beside, 1,
+                 WHOLE_STEP "linear_dw(dy=%1 x=%2 dw=%9) in_out=0 layer=2 backward\n"
+                            "all_reduce(g=%9) to=0 lane=sums layer=2 backward\n"
+                            "%10 activation F32[T,6] layer=2\n"
+                            "linear_dx(dy=%1 w=%6 dx=%10) in_out=0 layer=2 backward\n" WHOLE_LAYER
+                            "all_reduce(g=%7) to=0 lane=sums layer=1 backward\n"
+                            "all_reduce(g=%8) to=0 lane=sums layer=1 backward\n");
+    text_becomes(WHOLE_STEP WHOLE_HEAD WHOLE_LAYER, beside, 2, WHOLE_STEP WHOLE_HEAD WHOLE_LAYER);
+    text_becomes(WHOLE_STEP WHOLE_HEAD WHOLE_LAYER, beside_to_owners, PROGRAM_STEP,
+                 WHOLE_STEP "linear_dw(dy=%1 x=%2 dw=%9) in_out=0 layer=2 backward\n"
+                            "all_reduce(g=%9) to=1 lane=sums layer=2 backward\n"
+                            "%10 activation F32[T,6] layer=2\n"
+                            "linear_dx(dy=%1 w=%6 dx=%10) in_out=0 layer=2 backward\n" WHOLE_LAYER
+                            "all_reduce(g=%7) to=2 lane=sums layer=1 backward\n"
+                            "all_reduce(g=%8) to=2 lane=sums layer=1 backward\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(each_gradient_once), cmocka_unit_test(owners_have_the_sums),
-                                       cmocka_unit_test(sums_leave_by_layer)};
+                                       cmocka_unit_test(sums_leave_by_layer), cmocka_unit_test(sums_go_beside)};
     return cmocka_run_group_tests_name("reduce", tests, NULL, NULL);
 }

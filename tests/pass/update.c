@@ -48,7 +48,7 @@ static void becomes(const char *before, enum pass p, const char *after)
     "%23 state F32[2] \"exp_avg.proj.bias\" layer=1 of=exp_avg:%7 in keep\n"                                           \
     "%24 state F32[2] \"exp_avg_sq.proj.bias\" layer=1 of=exp_avg_sq:%7 in keep\n"
 #define SUM_TABLE "sumsq(g=%11 partials=%16) at=0 layer=0\n"
-#define SUM_PROJ "sumsq(g=%12 partials=%16) at=1 layer=1\nsumsq(g=%13 partials=%16) at=2 layer=1\n"
+#define SUM_PROJ "sumsq(g=%13 partials=%16) at=2 layer=1\nsumsq(g=%12 partials=%16) at=1 layer=1\n"
 #define CLIP(norm)                                                                                                     \
     "%17 activation F32[1] \"grad_norm\" layer=1 exact out\n"                                                          \
     "%18 activation F32[1] layer=1 exact\n"                                                                            \
@@ -64,11 +64,11 @@ static void update_adds_norm_and_states(void **state)
 {
     (void)state;
     becomes(STEP, ADAMW,
-            INPUTS WEIGHTS GRADIENTS("") PARTIALS("") STATES FORWARD BACKWARD("") SUM_TABLE SUM_PROJ CLIP("2")
+            INPUTS WEIGHTS GRADIENTS("") PARTIALS("") STATES FORWARD BACKWARD("") SUM_PROJ SUM_TABLE CLIP("2")
                 UPDATE_TABLE(" coef=%18") UPDATE_PROJ(" coef=%18"));
     /* nothing is clipped, and a bad step ends the run: no update waits for the norm */
     becomes(STEP, EARLY,
-            INPUTS WEIGHTS GRADIENTS("") PARTIALS(" out") STATES FORWARD BACKWARD("") SUM_TABLE SUM_PROJ CLIP("0")
+            INPUTS WEIGHTS GRADIENTS("") PARTIALS(" out") STATES FORWARD BACKWARD("") SUM_PROJ SUM_TABLE CLIP("0")
                 UPDATE_TABLE("") UPDATE_PROJ(""));
     /* nothing is clipped, but a bad step is to be skipped: they do */
     becomes(STEP, SGD,
@@ -77,7 +77,7 @@ static void update_adds_norm_and_states(void **state)
                     "%20 state F32[2,4] \"momentum_buffer.proj.weight\" layer=1 of=momentum_buffer:%6 in keep\n"
                     "%21 state F32[2] \"momentum_buffer.proj.bias\" layer=1 of=momentum_buffer:%7 in keep\n" FORWARD
                         BACKWARD("")
-                            SUM_TABLE SUM_PROJ CLIP("0") "sgd(p=%5 g=%11 buf=%19 step=%4 coef=%18) momentum=0.5 "
+                            SUM_PROJ SUM_TABLE CLIP("0") "sgd(p=%5 g=%11 buf=%19 step=%4 coef=%18) momentum=0.5 "
                                                          "dampening=0 weight_decay=0.25 nesterov=0 noise=0 layer=0\n"
                                                          "sgd(p=%6 g=%12 buf=%20 step=%4 coef=%18) momentum=0.5 "
                                                          "dampening=0 weight_decay=0.25 nesterov=0 noise=0 layer=1\n"
@@ -122,8 +122,8 @@ static void adafactor_factors_matrices(void **state)
     "%4 gradient F32[2,3,4] \"grad.w\" layer=1 of=grad:%2 in keep\n"                                                   \
     "%5 gradient F32[4] \"grad.bias\" layer=1 of=grad:%3 in keep\n"
 #define NORM                                                                                                           \
-    "sumsq(g=%4 partials=%6) at=0 layer=1\n"                                                                           \
     "sumsq(g=%5 partials=%6) at=1 layer=1\n"                                                                           \
+    "sumsq(g=%4 partials=%6) at=0 layer=1\n"                                                                           \
     "%7 activation F32[1] \"grad_norm\" layer=1 exact out\n"                                                           \
     "%8 activation F32[1] layer=1 exact\n"                                                                             \
     "clip(partials=%6 norm=%7 coef=%8) max_norm=0 layer=1\n"
@@ -165,9 +165,9 @@ static void small_tensors_and_embeddings_keep_32_bits(void **state)
     "%6 gradient F32[20,15] \"grad.w\" layer=1 of=grad:%3 in keep\n"                                                   \
     "%7 gradient F32[299] \"grad.bias\" layer=1 of=grad:%4 in keep\n"
 #define NORM                                                                                                           \
-    "sumsq(g=%5 partials=%8) at=0 layer=0\n"                                                                           \
-    "sumsq(g=%6 partials=%8) at=1 layer=1\n"                                                                           \
     "sumsq(g=%7 partials=%8) at=2 layer=1\n"                                                                           \
+    "sumsq(g=%6 partials=%8) at=1 layer=1\n"                                                                           \
+    "sumsq(g=%5 partials=%8) at=0 layer=0\n"                                                                           \
     "%9 activation F32[1] \"grad_norm\" layer=1 exact out\n"                                                           \
     "%10 activation F32[1] layer=1 exact\n"                                                                            \
     "clip(partials=%8 norm=%9 coef=%10) max_norm=0 layer=1\n"
@@ -306,12 +306,12 @@ static void order_lets_gradients_die_early(void **state)
     "%15 activation F32[T,4] layer=1\n"                                                                                \
     "linear_dx(dy=%14 w=%6 dx=%15) in_out=0 layer=1 backward\n"
 #define EMBED_BWD "embed_bwd(ids=%1 dy=%15 cu=%2 dtable=%11) layer=0 backward\n"
-    becomes(INPUTS WEIGHTS GRADIENTS("") PARTIALS("") STATES FORWARD BACKWARD("") SUM_TABLE SUM_PROJ CLIP("2")
+    becomes(INPUTS WEIGHTS GRADIENTS("") PARTIALS("") STATES FORWARD BACKWARD("") SUM_PROJ SUM_TABLE CLIP("2")
                 UPDATE_TABLE(" coef=%18") UPDATE_PROJ(" coef=%18"),
             ORDER,
-            INPUTS WEIGHTS GRADIENTS("") PARTIALS("") STATES FORWARD UNTIL_DW DX EMBED_BWD SUM_TABLE SUM_PROJ CLIP("2")
+            INPUTS WEIGHTS GRADIENTS("") PARTIALS("") STATES FORWARD UNTIL_DW DX EMBED_BWD SUM_PROJ SUM_TABLE CLIP("2")
                 UPDATE_TABLE(" coef=%18") UPDATE_PROJ(" coef=%18"));
-    becomes(INPUTS WEIGHTS GRADIENTS("") PARTIALS(" out") STATES FORWARD BACKWARD("") SUM_TABLE SUM_PROJ CLIP("0")
+    becomes(INPUTS WEIGHTS GRADIENTS("") PARTIALS(" out") STATES FORWARD BACKWARD("") SUM_PROJ SUM_TABLE CLIP("0")
                 UPDATE_TABLE("") UPDATE_PROJ(""),
             ORDER,
             INPUTS WEIGHTS GRADIENTS("") PARTIALS(" out") STATES FORWARD UNTIL_DW DX SUM_PROJ UPDATE_PROJ("")

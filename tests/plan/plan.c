@@ -90,6 +90,58 @@ static void a_shared_workspace_has_room_for_all(void **state)
     plan_free(&p);
 }
 
+/* Nodes of a lane run one after another: all have one workspace, with room for those that run at the same time. */
+static void a_lane_has_one_workspace(void **state)
+{
+    (void)state;
+    struct backend b = {.workspace_bytes = some_bytes, .together = clips_run_together};
+    struct plan p = {0};
+    struct snug_err err;
+    struct program *g = add_program(&p, "lane", (struct dims){0});
+    int x = bytes_value(g, 64);
+    touch(g, x, 0);
+    for (int i = 0; i < 5; i++) {
+        touch(g, 0, x);
+        g->graph.nodes[i + 2].op = i == 2 ? OP_cast : OP_clip; /* of LANE_COMPUTE between two launches of the lane */
+        g->graph.nodes[i + 2].lane = i == 2 ? LANE_COMPUTE : LANE_SUMS;
+    }
+    touch(g, 0, x);
+    g->graph.nodes[6].joins = false;
+    assert_int_equal(compile_for_backend(&b, 1, g, &err), SNUG_OK);
+    const struct node *n = g->graph.nodes;
+    assert_true(n[2].workspace && n[2].workspace == n[3].workspace && n[2].workspace == n[5].workspace &&
+                n[2].workspace == n[6].workspace);
+    assert_true(n[4].workspace && n[4].workspace != n[2].workspace && n[7].workspace != n[4].workspace);
+    assert_int_equal(value_bytes(graph_value(&g->graph, n[2].workspace), g->max), 80);
+    pack(&p);
+    assert_true(g->first[n[2].workspace] == 2 && g->last[n[2].workspace] == g->graph.n_nodes);
+    plan_free(&p);
+}
+
+/* Clips 4 … 7 could run at the same time, but 6 waits for a later sum than 4 and 5 do; 7 waits for none that 6 does not wait for. */
+static void who_waits_longer_joins_nobody(void **state)
+{
+    (void)state;
+    struct backend b = {.together = clips_run_together};
+    struct plan p = {0};
+    struct snug_err err;
+    struct program *g = add_program(&p, "waits", (struct dims){0});
+    int x[3];
+    for (int k = 0; k < 3; k++)
+        touch(g, x[k] = bytes_value(g, 64), 0);
+    for (int k = 0; k < 4; k++)
+        touch(g, 0, x[k == 3 ? 0 : k]);
+    for (int k = 4; k < 8; k++)
+        g->graph.nodes[k].op = OP_clip;
+    g->graph.nodes[2].lane = g->graph.nodes[3].lane = LANE_SUMS;
+    g->graph.nodes[5].u.slot[0] = g->graph.nodes[4].u.slot[0]; /* of x[0], which no lane makes */
+    assert_int_equal(compile_for_backend(&b, 1, g, &err), SNUG_OK);
+    const struct node *n = g->graph.nodes;
+    assert_true(!n[4].joins && n[5].joins && !n[6].joins && n[7].joins);
+    assert_true(n[4].after[LANE_SUMS] == 0 && n[6].after[LANE_SUMS] == 3);
+    plan_free(&p);
+}
+
 /* Casts 4 … 6 run at the same time: none's output takes the place of what another one reads. 7 needs the result of 6. */
 static void nodes_that_run_together_share_no_place(void **state)
 {
@@ -336,6 +388,8 @@ int main(void)
         cmocka_unit_test(programs_share_what_persists),
         cmocka_unit_test(workspaces_live_with_their_node),
         cmocka_unit_test(a_shared_workspace_has_room_for_all),
+        cmocka_unit_test(a_lane_has_one_workspace),
+        cmocka_unit_test(who_waits_longer_joins_nobody),
         cmocka_unit_test(nodes_that_run_together_share_no_place),
         cmocka_unit_test(the_host_has_an_arena_of_its_own),
         cmocka_unit_test(the_disk_has_an_arena_of_its_own),

@@ -55,6 +55,21 @@ static void as_on_the_device(void **state)
     assert_int_equal(bytes(NULL, without), 17400812544);
 }
 
+/* Several of that GPU, of whose steps nothing was measured: the time is by its data sheet. */
+static void what_was_not_measured_is_reckoned(void **state)
+{
+    (void)state;
+    if (!backend_cuda_arch(0))
+        skip();
+    write_profile("2", 1000000000, "");
+    json_t *plan = planned(
+        ARGS("--model", fixture("golden/trainer/init"), "--train-data", "synthetic:64x12", "--bf16", "--gpus", "2"));
+    json_t *time = json_object_get(plan, "time");
+    assert_false(json_is_true(json_object_get(time, "measured")));
+    assert_true(json_number_value(json_object_get(time, "step_seconds")) > 0);
+    json_decref(plan);
+}
+
 /* All layers of the tiny model have algorithms that want 1 MiB; without any 32 MiB are reckoned with, and that is said. */
 static void workspaces_are_the_profiles(void **state)
 {
@@ -146,7 +161,8 @@ static int set_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_on_the_device), cmocka_unit_test(workspaces_are_the_profiles),
-        cmocka_unit_test(what_no_kernel_takes_is_not_planned), cmocka_unit_test(refused)};
+        cmocka_unit_test(as_on_the_device), cmocka_unit_test(what_was_not_measured_is_reckoned),
+        cmocka_unit_test(workspaces_are_the_profiles), cmocka_unit_test(what_no_kernel_takes_is_not_planned),
+        cmocka_unit_test(refused)};
     return cmocka_run_group_tests_name("device_profile", tests, set_up, close_folder);
 }

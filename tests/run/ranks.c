@@ -133,6 +133,20 @@ static void stages_have_the_same_bits(void **state)
         }
 }
 
+/* On a GPU stages 0 and 1 add up beside the backward pass, in a program with the update, and stage 2 has programs of their own. */
+static void sums_beside_the_backward_pass(void **state)
+{
+    (void)state;
+    for (int d = 0; d < n_devices(); d++) {
+        const char *const *way = ranks(device(d), 2, ARGS("--batch-size", "1", "--max-steps", "3"));
+        const char *none = train("none", device(d), ARGS(MODEL, "--logging-steps", "1"), at_stage("0", way));
+        const char *states = train("states", device(d), ARGS(MODEL, "--logging-steps", "1"), at_stage("1", way));
+        const char *gradients = train("gradients", device(d), ARGS(MODEL, "--logging-steps", "1"), at_stage("2", way));
+        assert_same_run(none, states);
+        assert_same_run(none, gradients);
+    }
+}
+
 /* Weights, gradients and states in 16 bits. */
 static void stages_of_pure_bf16(void **state)
 {
@@ -369,11 +383,14 @@ static double exchange_seconds(const char *gpus, int ranks, const char *const *w
 static void gpus_are_ranks(void **state)
 {
     (void)state;
-    const char *const *way = ARGS(MODEL, "--batch-size", "4", "--max-steps", "2", "--bf16");
+    const char *const *at_once = ARGS(MODEL, "--batch-size", "4", "--max-steps", "2", "--bf16");
+    const char *const *way =
+        ARGS(MODEL, "--batch-size", "4", "--max-steps", "2", "--bf16", "--gradient-accumulation-steps", "2");
     double of_four = 2 * 3 / 4. * 5091 * 4 / (0.75 * 450e9), of_two = 2 / 2. * 5091 * 4 / (0.75 * 450e9);
     assert_true(fabs(exchange_seconds("4", 4, way) - of_four) < 1e-5 * of_four);
     assert_true(fabs(exchange_seconds("1,3", 2, way) - of_two) < 1e-5 * of_two);
     assert_true(exchange_seconds("1,3,", 2, way) == exchange_seconds("1,3", 2, way));
+    assert_true(exchange_seconds("4", 4, at_once) < 0.9 * of_four); /* beside the backward pass */
     assert_true(exchange_seconds("1", 1, way) == 0 && exchange_seconds("3,", 1, way) == 0);
     static const struct {
         const char *gpus, *says;
@@ -412,11 +429,10 @@ static void a_stage_is_offered(void **state)
 static void several_hosts_have_a_network(void **state)
 {
     (void)state;
-    const char *const *way = ARGS(MODEL, "--batch-size", "4", "--max-steps", "2", "--bf16");
-    const char *const *slow = ARGS(MODEL, "--batch-size", "4", "--max-steps", "2", "--bf16", "--network", "400");
-    const char *const *fast = ARGS(MODEL, "--batch-size", "4", "--max-steps", "2", "--bf16", "--network", "8000");
-    const char *const *one =
-        ARGS(MODEL, "--batch-size", "4", "--max-steps", "2", "--bf16", "--network", "400", "--gpus-per-host", "16");
+#define WAY MODEL, "--batch-size", "4", "--max-steps", "2", "--bf16", "--gradient-accumulation-steps", "2"
+    const char *const *way = ARGS(WAY), *const *slow = ARGS(WAY, "--network", "400");
+    const char *const *fast = ARGS(WAY, "--network", "8000");
+    const char *const *one = ARGS(WAY, "--network", "400", "--gpus-per-host", "16");
     double bytes = 2 * 15 / 16. * 5091 * 4, in_host = bytes * 7 / 15 / (0.75 * 450e9);
     double by_network = bytes * 8 / 15 / (0.75 * 400e9 / 8), all = bytes / (0.75 * 450e9);
     assert_true(fabs(exchange_seconds("16", 16, way) - all) < 1e-5 * all);
@@ -440,6 +456,7 @@ int main(void)
                                        cmocka_unit_test(runs_go_on_with_other_ranks),
                                        cmocka_unit_test(each_number_of_ranks_loads_the_same_state),
                                        cmocka_unit_test(stages_have_the_same_bits),
+                                       cmocka_unit_test(sums_beside_the_backward_pass),
                                        cmocka_unit_test(stages_of_pure_bf16),
                                        cmocka_unit_test(stages_offload_weights),
                                        cmocka_unit_test(stages_accumulate),
@@ -452,5 +469,8 @@ int main(void)
                                        cmocka_unit_test(gpus_are_ranks),
                                        cmocka_unit_test(a_stage_is_offered),
                                        cmocka_unit_test(several_hosts_have_a_network)};
+    const struct CMUnitTest few[] = {cmocka_unit_test(sums_beside_the_backward_pass)};
+    if (getenv("SNUG_TEST_SHORT")) /* on a GPU that is emulated */
+        return cmocka_run_group_tests(few, set_up, close_folder);
     return cmocka_run_group_tests(tests, set_up, close_folder);
 }

@@ -277,7 +277,7 @@ static void what_leaves_costs_no_time(void **state)
     struct programs where;
     set_up(&t, "../../bench/models/llama-3.1-8b", 24, DT_BF16); /* as wide and deep as models are in practice */
     t.s.freeze = "*proj*";                                      /* and activations are most of what it takes */
-    if (gpu_sheet_find("h100", &sheet, &err) || gpu_sheet_open(sheet, false, &t.s.backend, &err))
+    if (gpu_sheet_find("h100", &sheet, &err) || gpu_sheet_open(sheet, false, 1, &t.s.backend, &err))
         fail_msg("%s", err.text);
     compile(&t, NULL, &plan, &where);
     for (int i = BUDGETS; i > 0; i--) {

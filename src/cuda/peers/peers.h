@@ -7,6 +7,7 @@
 #include "cuda/errors.h"
 #include "ranks/ranks.h"
 
+struct cuda_call; /* cuda/kernels.h */
 struct cuda_nccl; /* cuda/nccl/connection.h */
 
 enum { CUDA_MAX_PEERS = BACKEND_GPUS, GATE_LINE = 32 };
@@ -19,7 +20,7 @@ struct cuda_gate {
 
 struct cuda_peers {
     int n;             /* of the run's ranks */
-    int64_t slot_most; /* of processes: bytes that go from one to another at once, to be added up; a multiple of 256 */
+    int64_t slot_most; /* bytes that go from one to another at once, to be added up; a multiple of 256 */
     bool joined;       /* they have their arenas, and exchange; what follows is known since */
     int me;
     struct rank rank;
@@ -37,5 +38,8 @@ void cuda_peers_leave(struct cuda_peers *p);
  * SNUG_ERR_ENV, SNUG_ERR_PEER, SNUG_STOPPED: a rank has left; after that there is no end. `code`: of the launch. */
 int cuda_peers_begin(const struct cuda_peers *p, struct snug_err *err);
 int cuda_peers_end(const struct cuda_peers *p, int code, struct snug_err *err);
+
+/* In a stream of each rank of one process: what comes behind it begins when all have come to it. */
+int cuda_gate(const struct cuda_call *c);
 
 #endif

@@ -1,9 +1,9 @@
 /* pull: a rank reads from another's memory what that one alone has, which does not change meanwhile: nobody waits. Ranks that are
- * processes: cuda/nccl/exchange.c. */
+ * processes: cuda/peers/exchange.c. */
 #include "cuda/peers/copies.cuh"
 
 extern "C" {
-#include "cuda/nccl/exchange.h"
+#include "cuda/peers/exchange.h"
 #include "cuda/peers/peers.h"
 }
 
@@ -17,7 +17,7 @@ extern "C" int cuda_pull_many(const struct args_pull *const *a, int n, const str
         return !sent || node->from == p->me + 1;
     });
     int code = cuda_launched(c, "pull");
-    return code || !sent ? code : cuda_nccl_pull(a, n, c);
+    return code || !sent ? code : cuda_send_pull(a, n, c);
 }
 
 extern "C" int cuda_pull(const struct args_pull *a, const struct cuda_call *c)

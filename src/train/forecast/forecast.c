@@ -406,10 +406,14 @@ int forecast_run(const struct session *s, struct forecast *out, struct snug_err 
         code = recall_or_measure(s, &w, out, err);
     if (!code && c->backend->profile && !out->measured)
         code = reckon_by_nodes(s, &w, out, &reckoned, err);
-    if (!code && !c->backend->profile && c->backend->rates.bytes > 0)
-        reckon(s, &w, out);
-    else if (!code && !out->measured && !reckoned)
+    bool sheet = c->backend->rates.bytes > 0, tries = c->backend->profile || !sheet;
+    if (!code && tries && !out->measured && !reckoned) {
         code = estimate(s, &w, out, err);
+        tries = code != SNUG_ERR_ENV || !sheet; /* the device is not there, or has no room */
+        code = tries ? code : SNUG_OK;
+    }
+    if (!code && !tries)
+        reckon(s, &w, out);
     if (!code) {
         out->known = true;
         add_up(s, &w, out);

@@ -43,7 +43,8 @@ static int open_gpu(const struct options *o, const struct backend **out, struct 
     struct cuda_settings cuda = {
         .profile = str_text(&path), .tf32 = tf32, .ranks = settings_ranks(o), .cache_dir = o->cache_dir};
     if (!code)
-        code = path.n ? backend_open(BACKEND_CUDA, &cuda, out, err) : gpu_sheet_open(sheet, tf32, out, err);
+        code = path.n ? backend_open(BACKEND_CUDA, &cuda, out, err)
+                      : gpu_sheet_open(sheet, tf32, settings_ranks(o), out, err);
     str_free(&path);
     return code;
 }

@@ -1,44 +1,18 @@
-/* Sums of tensors over processes. Each makes a part of them: the others send it that part of their tensors, piece by piece as they lie in
- * memory, into a slot for each, and it adds up in the order of ranks: the bits do not depend on who comes when, and are those of threads.
+/* Sums of tensors over ranks. Each makes a part of them: the others send it that part of their tensors, piece by piece as they lie in
+ * memory, into a slot for each, and it adds up in the order of ranks: the bits do not depend on who comes when, nor on how they are sent.
  * Then everybody gets the sums, or they stay where one rank alone wants them. That goes in rounds of as much as a slot takes, and the sums
  * of a round travel with the parts of the next. All ranks have the same plan: each knows what the others send. Bound by the links: of n
  * ranks each gets 2 (n - 1)/n of the tensors' bytes, and sends as many. */
-#include "cuda/nccl/exchange.h"
+#include "cuda/peers/exchange.h"
 
 #include "cuda/launch.h"
-#include "cuda/nccl/connection.h"
 #include "cuda/peers/peers.h"
+#include "cuda/peers/room.h"
+#include "cuda/peers/transport.h"
 
-/* ROUND_BYTES: of all tensors, in a round. */
-enum { PACK = 16, ALIGN = 256, ROUND_BYTES = 512 << 20 };
+#include <stdlib.h>
 
-static int64_t round_up(int64_t x, int64_t to)
-{
-    return (x + to - 1) / to * to;
-}
-
-int64_t cuda_nccl_slot_most(int ranks)
-{
-    return round_up(ROUND_BYTES / ranks, ALIGN);
-}
-
-int64_t cuda_nccl_room_most(const struct cuda_peers *p)
-{
-    return p->nccl ? (p->n - 1) * p->slot_most : INT64_MAX;
-}
-
-/* Of one slot, for the part of a tensor that a rank adds up. */
-static int64_t slot_bytes(const struct cuda_peers *p, int64_t bytes)
-{
-    int64_t slot = round_up((bytes + p->n - 1) / p->n, ALIGN);
-    return slot < p->slot_most ? slot : p->slot_most;
-}
-
-int64_t cuda_nccl_room(const struct cuda_peers *p, enum op op, const union args_any *args)
-{
-    const struct tensor *g = &args->all_reduce.g;
-    return op == OP_all_reduce && p->nccl ? (p->n - 1) * slot_bytes(p, dtype_bytes(g->dtype, tensor_elements(g))) : 0;
-}
+enum { PACK = 16 };
 
 /* ---- what is exchanged ---- */
 
@@ -59,25 +33,45 @@ struct pieces {
 struct exchange {
     const struct cuda_call *call;
     const struct cuda_peers *peers;
+    const struct transport *by;
     struct stretch of[CUDA_LAUNCH_MANY];
     int n;
-    int64_t slot; /* bytes of one */
+    struct slots slots;
     struct pieces pieces;
 };
 
-/* `packs`: whole packs, since what follows such a tensor up to the next one is nobody's. */
-static void add_tensor(struct exchange *x, const struct tensor *t, int64_t elements, int rank, bool packs)
+static void add_tensor(struct exchange *x, const struct tensor *t, int64_t elements, int rank)
 {
-    char *at = t->data;
-    struct stretch *last = x->n ? &x->of[x->n - 1] : NULL;
-    int64_t bytes = dtype_bytes(t->dtype, elements), gap = last ? at - (last->at + last->bytes) : -1;
-    bool follows = last && last->rank == rank && last->type == t->dtype && gap >= 0 && gap < (packs ? ALIGN : 1);
-    if (!follows) {
-        last = &x->of[x->n++];
-        *last = (struct stretch){.at = at, .rank = rank, .type = t->dtype};
+    int64_t bytes = dtype_bytes(t->dtype, elements);
+    x->of[x->n++] = (struct stretch){.at = t->data, .bytes = bytes, .rank = rank, .type = t->dtype};
+    x->slots.bytes += exchange_slot(x->peers->n, x->peers->slot_most, bytes);
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const struct stretch *x = a, *y = b;
+    return x->rank != y->rank ? x->rank - y->rank : (x->at > y->at) - (x->at < y->at);
+}
+
+/* Makes one of those that lie behind one another: copies are few then. `packs`: whole packs, since what follows a tensor up to the next
+ * one is nobody's. */
+static void join_stretches(struct exchange *x, bool packs)
+{
+    int n = 0;
+    qsort(x->of, (size_t)x->n, sizeof *x->of, by_place);
+    for (int i = 0; i < x->n; i++) {
+        const struct stretch s = x->of[i];
+        struct stretch *last = n ? &x->of[n - 1] : NULL;
+        int64_t gap = last ? s.at - (last->at + last->bytes) : -1;
+        bool follows =
+            last && last->rank == s.rank && last->type == s.type && gap >= 0 && gap < (packs ? EXCHANGE_ALIGN : 1);
+        if (!follows) {
+            last = &x->of[n++];
+            *last = s;
+        }
+        last->bytes = exchange_round_up(s.at + s.bytes - last->at, packs ? PACK : 1);
     }
-    last->bytes = round_up(at + bytes - last->at, packs ? PACK : 1);
-    x->slot += slot_bytes(x->peers, bytes);
+    x->n = n;
 }
 
 /* What rank k makes, or has: of the stretches of `rank` so many bytes, from `first` on. */
@@ -108,7 +102,7 @@ typedef int piece_fn(struct exchange *x, int peer, char *at, int64_t there, int6
 static int each_piece(struct exchange *x, int k, int64_t round, piece_fn *fn, int peer)
 {
     struct part p = part_of(x, k);
-    int64_t from = p.first + round * x->slot, end = from + x->slot, place = 0;
+    int64_t from = p.first + round * x->slots.bytes, end = from + x->slots.bytes, place = 0;
     end = end < p.first + p.bytes ? end : p.first + p.bytes;
     for (int i = 0; i < x->n; i++) {
         const struct stretch *s = &x->of[i];
@@ -129,40 +123,33 @@ static int64_t count_rounds(const struct exchange *x)
         int64_t bytes = part_of(x, k).bytes;
         most = bytes > most ? bytes : most;
     }
-    return (most + x->slot - 1) / x->slot;
+    return (most + x->slots.bytes - 1) / x->slots.bytes;
 }
 
 /* ---- on the links ---- */
 
-static int check(const struct exchange *x, int result)
+static int give_part(struct exchange *x, int peer, char *at, int64_t there, int64_t bytes, enum dtype type)
 {
-    return cuda_nccl_check(x->peers->nccl, result, "exchange", x->call->err);
+    (void)type;
+    return x->by->give_part(x->call, peer, &x->slots, there, at, bytes);
 }
 
-static int receive(const struct exchange *x, int peer, char *to, int64_t bytes)
-{
-    const struct cuda_nccl *n = x->peers->nccl;
-    return check(x, n->library.Recv(to, (size_t)bytes, NCCL_BYTES, peer, n->comm, x->call->stream));
-}
-
-static int receive_in_place(struct exchange *x, int peer, char *at, int64_t there, int64_t bytes, enum dtype type)
-{
-    (void)there, (void)type;
-    return receive(x, peer, at, bytes);
-}
-
-static int receive_into_slot(struct exchange *x, int peer, char *at, int64_t there, int64_t bytes, enum dtype type)
+static int take_part(struct exchange *x, int peer, char *at, int64_t there, int64_t bytes, enum dtype type)
 {
     (void)at, (void)type;
-    return receive(x, peer, (char *)x->call->workspace + (peer < x->peers->me ? peer : peer - 1) * x->slot + there,
-                   bytes);
+    return x->by->take_part ? x->by->take_part(x->call, peer, &x->slots, there, bytes) : SNUG_OK;
 }
 
 static int give(struct exchange *x, int peer, char *at, int64_t there, int64_t bytes, enum dtype type)
 {
-    const struct cuda_nccl *n = x->peers->nccl;
     (void)there, (void)type;
-    return check(x, n->library.Send(at, (size_t)bytes, NCCL_BYTES, peer, n->comm, x->call->stream));
+    return x->by->give(x->call, peer, at, bytes);
+}
+
+static int take(struct exchange *x, int peer, char *at, int64_t there, int64_t bytes, enum dtype type)
+{
+    (void)there, (void)type;
+    return x->by->take ? x->by->take(x->call, peer, at, bytes) : SNUG_OK;
 }
 
 /* From all others, what they have of the part that this rank adds up. */
@@ -171,8 +158,8 @@ static int collect(struct exchange *x, int64_t round)
     for (int k = 0; k < x->peers->n; k++) {
         if (k == x->peers->me)
             continue;
-        TRY(each_piece(x, k, round, give, k));
-        TRY(each_piece(x, x->peers->me, round, receive_into_slot, k));
+        TRY(each_piece(x, k, round, give_part, k));
+        TRY(each_piece(x, x->peers->me, round, take_part, k));
     }
     return SNUG_OK;
 }
@@ -184,7 +171,7 @@ static int spread(struct exchange *x, int64_t round)
         if (k == x->peers->me)
             continue;
         TRY(each_piece(x, x->peers->me, round, give, k));
-        TRY(each_piece(x, k, round, receive_in_place, k));
+        TRY(each_piece(x, k, round, take, k));
     }
     return SNUG_OK;
 }
@@ -192,13 +179,12 @@ static int spread(struct exchange *x, int64_t round)
 /* The sums of the round before, and parts of this one, where there are any. */
 static int exchange(struct exchange *x, int64_t round, bool spreads, bool collects)
 {
-    const struct cuda_nccl *n = x->peers->nccl;
-    TRY(check(x, n->library.GroupStart()));
+    TRY(x->by->begin(x->call, collects));
     int code = spreads ? spread(x, round - 1) : SNUG_OK;
     if (!code && collects)
         code = collect(x, round);
-    int ended = n->library.GroupEnd();
-    return code ? code : check(x, ended);
+    int ended = x->by->end(x->call);
+    return code ? code : ended;
 }
 
 /* ---- on the device ---- */
@@ -218,7 +204,7 @@ static int add_up(struct exchange *x, int64_t round)
     struct pieces *p = &x->pieces;
     p->n = 0;
     TRY(each_piece(x, x->peers->me, round, list_piece, x->peers->me));
-    return p->n ? cuda_add_slots(p->list, p->n, x->call->workspace, x->slot, x->call) : SNUG_OK;
+    return p->n ? cuda_add_slots(p->list, p->n, x->slots.at, x->slots.bytes, x->call) : SNUG_OK;
 }
 
 /* ---- ops ---- */
@@ -227,18 +213,22 @@ static void begin(struct exchange *x, const struct cuda_call *c)
 {
     x->call = c;
     x->peers = c->peers;
+    x->by = c->peers->nccl ? &cuda_over_nccl : &cuda_copies;
     x->n = 0;
-    x->slot = 0;
+    x->slots = (struct slots){.at = c->workspace};
 }
 
-int cuda_nccl_all_reduce(const struct args_all_reduce *const *a, int n, const struct cuda_call *c)
+int cuda_all_reduce_many(const struct args_all_reduce *const *a, int n, const struct cuda_call *c)
 {
     struct exchange x;
     bool to_all = !a[0]->to; /* and so those that follow */
+    if (!c->peers || !c->peers->joined)
+        return SNUG_OK;
     begin(&x, c);
     for (int i = 0; i < n; i++)
-        add_tensor(&x, &a[i]->g, tensor_elements(&a[i]->g), (int)a[i]->to, true);
-    x.slot = x.slot < c->peers->slot_most ? x.slot : c->peers->slot_most;
+        add_tensor(&x, &a[i]->g, tensor_elements(&a[i]->g), (int)a[i]->to);
+    join_stretches(&x, true);
+    x.slots.bytes = x.slots.bytes < c->peers->slot_most ? x.slots.bytes : c->peers->slot_most;
     int64_t rounds = count_rounds(&x);
     for (int64_t i = 0; i < rounds; i++) {
         TRY(exchange(&x, i, to_all && i > 0, true));
@@ -247,22 +237,34 @@ int cuda_nccl_all_reduce(const struct args_all_reduce *const *a, int n, const st
     return to_all ? exchange(&x, rounds, true, false) : SNUG_OK;
 }
 
-int cuda_nccl_broadcast(const struct args_broadcast *const *a, int n, const struct cuda_call *c)
+int cuda_all_reduce(const struct args_all_reduce *a, const struct cuda_call *c)
 {
-    struct exchange x;
-    begin(&x, c);
-    for (int i = 0; i < n; i++)
-        add_tensor(&x, &a[i]->x, tensor_room(&a[i]->x), (int)a[i]->from, false); /* perhaps a slice */
-    x.slot = INT64_MAX / 2;                                                      /* all in one round */
-    return exchange(&x, 1, true, false);
+    return cuda_all_reduce_many(&a, 1, c);
 }
 
-int cuda_nccl_pull(const struct args_pull *const *a, int n, const struct cuda_call *c)
+/* What is only sent goes in one round. */
+static int send_all(struct exchange *x)
+{
+    x->slots.bytes = INT64_MAX / 2;
+    return exchange(x, 1, true, false);
+}
+
+int cuda_send_broadcast(const struct args_broadcast *const *a, int n, const struct cuda_call *c)
 {
     struct exchange x;
     begin(&x, c);
     for (int i = 0; i < n; i++)
-        add_tensor(&x, &a[i]->y, tensor_room(&a[i]->y), (int)a[i]->from, false);
-    x.slot = INT64_MAX / 2;
-    return exchange(&x, 1, true, false);
+        add_tensor(&x, &a[i]->x, tensor_room(&a[i]->x), (int)a[i]->from);
+    join_stretches(&x, false); /* perhaps slices */
+    return send_all(&x);
+}
+
+int cuda_send_pull(const struct args_pull *const *a, int n, const struct cuda_call *c)
+{
+    struct exchange x;
+    begin(&x, c);
+    for (int i = 0; i < n; i++)
+        add_tensor(&x, &a[i]->y, tensor_room(&a[i]->y), (int)a[i]->from);
+    join_stretches(&x, false);
+    return send_all(&x);
 }

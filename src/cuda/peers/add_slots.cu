@@ -1,13 +1,14 @@
 /* add_slots: this rank's part of a sum, of what the others have, in F32, rounded once. Bound by memory: it reads `ranks` times what it
- * writes. */
+ * writes. It runs beside products, whose blocks leave a multiprocessor 1024 registers and little shared memory: a block is one warp of 32
+ * registers, which has room there. */
 #include "cuda/kernels/many.cuh"
 
 extern "C" {
-#include "cuda/nccl/exchange.h"
+#include "cuda/peers/exchange.h"
 #include "cuda/peers/peers.h"
 }
 
-enum { THREADS = 256, PACKS = 4, PER_MULTIPROCESSOR = 4, PACK_BYTES = 16, CHUNK_BYTES = THREADS * PACKS * PACK_BYTES };
+enum { THREADS = 32, PER_MULTIPROCESSOR = 32, PACK_BYTES = 16, TIMES = 4, CHUNK_BYTES = THREADS * PACK_BYTES * TIMES };
 
 struct slots_head {
     const char *slots;
@@ -26,37 +27,29 @@ using slots_table = many<slots_head, slots_row>;
 /* Whole packs: values begin at multiples of them, and what follows a tensor up to the next one is nobody's. */
 template <class T> __device__ static void add_chunk(const slots_head &h, const slots_row &row, int64_t from)
 {
-    float sum[PACKS][pack_width<T>] = {};
-    int64_t first = from + (int)threadIdx.x * PACK_BYTES;
-    for (int k = 0; k < h.ranks; k++) {
-        const char *of = k == h.me ? row.mine : h.slots + (k < h.me ? k : k - 1) * h.slot + row.there;
-#pragma unroll
-        for (int p = 0; p < PACKS; p++) {
-            int64_t i = first + p * THREADS * PACK_BYTES;
+    int64_t end = from + CHUNK_BYTES < row.bytes ? from + CHUNK_BYTES : row.bytes;
+#pragma unroll 1
+    for (int64_t i = from + (int)threadIdx.x * PACK_BYTES; i < end; i += THREADS * PACK_BYTES) {
+        float sum[pack_width<T>];
+#pragma unroll 1
+        for (int k = 0; k < h.ranks; k++) {
+            const char *of = k == h.me ? row.mine : h.slots + (k < h.me ? k : k - 1) * h.slot + row.there;
             float x[pack_width<T>];
-            if (i >= row.bytes)
-                break;
             load_floats(x, (const T *)(of + i));
 #pragma unroll
             for (int j = 0; j < pack_width<T>; j++)
-                sum[p][j] = k ? sum[p][j] + x[j] : x[j]; /* not 0 + -0 */
+                sum[j] = k ? sum[j] + x[j] : x[j]; /* not 0 + -0 */
         }
-    }
-#pragma unroll
-    for (int p = 0; p < PACKS; p++) {
-        int64_t i = first + p * THREADS * PACK_BYTES;
-        if (i >= row.bytes)
-            break;
-        store_floats((T *)(row.mine + i), sum[p]);
+        store_floats((T *)(row.mine + i), sum);
     }
 }
 
-__global__ static void __launch_bounds__(THREADS) add_slots_kernel(const __grid_constant__ slots_table t)
+__global__ static void __launch_bounds__(THREADS, PER_MULTIPROCESSOR)
+    add_slots_kernel(const __grid_constant__ slots_table t)
 {
-    for (int c = (int)blockIdx.x; c < t.chunks; c += (int)gridDim.x) {
-        int r = find_row(t, c);
-        WITH_FLOAT_TYPE(t.row[r].dtype, T, add_chunk<T>(t.head, t.row[r], (int64_t)(c - t.first[r]) * CHUNK_BYTES));
-    }
+    int r = find_row(t, (int)blockIdx.x);
+    int64_t from = (int64_t)((int)blockIdx.x - t.first[r]) * CHUNK_BYTES;
+    WITH_FLOAT_TYPE(t.row[r].dtype, T, add_chunk<T>(t.head, t.row[r], from));
 }
 
 extern "C" int cuda_add_slots(const struct cuda_sum *const *pieces, int n, const char *slots, int64_t slot,
@@ -76,8 +69,6 @@ extern "C" int cuda_add_slots(const struct cuda_sum *const *pieces, int n, const
             row->dtype = (uint8_t)piece->type;
             return chunks_of(piece->bytes, CHUNK_BYTES);
         },
-        [&](const slots_table &table) {
-            add_slots_kernel<<<resident_blocks(table.chunks, PER_MULTIPROCESSOR, c), THREADS, 0, c->stream>>>(table);
-        });
+        [&](const slots_table &table) { add_slots_kernel<<<(unsigned)table.chunks, THREADS, 0, c->stream>>>(table); });
     return cuda_launched(c, "all_reduce");
 }

@@ -1,7 +1,4 @@
-/* gate.cuh: where ranks wait for each other on their devices, before and behind what they exchange. */
-#ifndef CUDA_GATE_CUH
-#define CUDA_GATE_CUH
-
+/* Where ranks of one process wait for each other on their devices, before and behind what they exchange. */
 #include "cuda/kernels/kernel.cuh"
 
 extern "C" {
@@ -28,9 +25,8 @@ __global__ static void __launch_bounds__(32) gate_kernel(struct cuda_gate *g, in
     __threadfence_system();
 }
 
-static void launch_gate(const struct cuda_call *c)
+extern "C" int cuda_gate(const struct cuda_call *c)
 {
     gate_kernel<<<1, 32, 0, c->stream>>>(c->peers->gate, c->peers->me, c->peers->n);
+    return cuda_launched(c, "all_reduce");
 }
-
-#endif
