@@ -195,7 +195,9 @@ static int check_rate_test(const struct options *o, struct snug_err *err)
 static int check_optimizer(const struct options *o, struct snug_err *err)
 {
     char a[2 * OPTION_NAME_MAX];
-    if (o->gradient_accumulation_dtype != OPT_GRADIENTS_FP32 && o->gradient_accumulation_steps < 2 && o->ranks < 2)
+    bool adds_up = o->gradient_accumulation_steps > 1 || o->ranks > 1,
+         may = o->memory_budget || o->auto_find_batch_size;
+    if (o->gradient_accumulation_dtype != OPT_GRADIENTS_FP32 && !adds_up && !may)
         return err_set(
             err, SNUG_ERR_USAGE,
             "%s: no effect without accumulation or several ranks; give --gradient-accumulation-steps, or leave "

@@ -1,6 +1,8 @@
 #include "pass/node_list.h"
 #include "pass/owners.h"
 
+#include <string.h>
+
 /* ---- At the update: what all micro-batches have added up. ---- */
 
 static void reduce_all(struct graph *g, const int *owner)
@@ -20,13 +22,15 @@ static void reduce_all(struct graph *g, const int *owner)
 struct part {
     int local, sum, owner;
     int written; /* the last node that writes to it */
+    bool gone;   /* its sum stands already */
 };
 
 struct parts {
     struct part *of; /* (n) */
     int n;
-    int *by_value; /* by local value: its place in `of`, counted from 1 */
-    int *ends;     /* by layer: the last node that writes to a part, where that is of the layer */
+    int *by_value;  /* by local value: its place in `of`, counted from 1 */
+    int *ends;      /* by layer: the last node that writes to a part, where that is of the layer */
+    int64_t *bytes; /* (ranks + 1) of what each adds up; 0: of what all do */
 };
 
 /* The sum on the owner, with a slice for each part of a group that is trained. */
@@ -71,18 +75,39 @@ static void find_parts(struct graph *g, const int *owner, enum program_kind prog
     }
 }
 
-/* Behind the last node of a layer that makes gradients: their sums go to the owners, or to all, one launch on a GPU, and there to what
- * micro-batches before have left. */
-static void append_sums(struct graph *g, struct node_list *l, const struct parts *p, int layer, bool adds)
+static bool is_there(const struct part *p, int k)
+{
+    return !p->gone && p->written && p->written <= k;
+}
+
+/* Whether ranks have about as much to add up of what is there behind node k: where each has weights of its own, those of one layer are
+ * a few ranks' alone, for which the others would wait. */
+static bool are_balanced(const struct graph *g, const struct parts *p, int k, int ranks)
+{
+    const double at_most = 1.5; /* times the mean */
+    double all = 0, most = 0;
+    memset(p->bytes, 0, (size_t)(ranks + 1) * sizeof *p->bytes);
+    for (int i = 0; i < p->n; i++) {
+        int64_t bytes = is_there(&p->of[i], k) ? value_bytes(graph_value(g, p->of[i].local), (struct dims){0}) : 0;
+        double now = (double)(p->bytes[p->of[i].owner] += bytes);
+        most = p->of[i].owner && now > most ? now : most;
+        all += (double)bytes;
+    }
+    return most <= at_most * all / ranks;
+}
+
+/* Behind node k: the sums of what is there go to the owners, or to all, one launch on a GPU, and there to what micro-batches before have
+ * left. */
+static void append_sums(struct graph *g, struct node_list *l, const struct parts *p, int k, bool adds)
 {
     for (int keeps = 0; keeps < 2; keeps++)
         for (int i = 0; i < p->n && !g->err.code; i++) {
-            const struct part *part = &p->of[i];
+            struct part *part = &p->of[i];
             struct node n = {.op = keeps ? OP_add_bwd : OP_all_reduce,
-                             .layer = layer,
+                             .layer = g->nodes[part->written].layer,
                              .backward = true,
                              .lane = part->sum ? LANE_COMPUTE : LANE_SUMS};
-            if (g->nodes[part->written].layer != layer || (keeps && !part->sum))
+            if (!is_there(part, k) || (keeps && !part->sum))
                 continue;
             if (keeps) {
                 n.u.add_bwd = (struct op_add_bwd){.dy = part->local, .da = part->sum};
@@ -93,6 +118,8 @@ static void append_sums(struct graph *g, struct node_list *l, const struct parts
             }
             node_list_append(g, l, &n);
         }
+    for (int i = 0; i < p->n; i++)
+        p->of[i].gone |= is_there(&p->of[i], k);
 }
 
 static int count_layers(const struct graph *g)
@@ -103,26 +130,29 @@ static int count_layers(const struct graph *g)
     return last + 1;
 }
 
-static void reduce_by_layer(struct graph *g, const int *owner, enum program_kind program)
+static void reduce_by_layer(struct graph *g, const int *owner, const struct pass_settings *s)
 {
     size_t n_values = (size_t)g->n_values;
     struct node_list l = {0};
     struct parts p = {.of = mem_alloc(n_values * sizeof *p.of),
                       .by_value = mem_alloc(2 * n_values * sizeof *p.by_value), /* sums come to it */
-                      .ends = mem_alloc((size_t)count_layers(g) * sizeof *p.ends)};
-    if (!p.of || !p.by_value || !p.ends)
+                      .ends = mem_alloc((size_t)count_layers(g) * sizeof *p.ends),
+                      .bytes = mem_alloc((size_t)(s->ranks + 1) * sizeof *p.bytes)};
+    if (!p.of || !p.by_value || !p.ends || !p.bytes)
         err_no_memory(&g->err, n_values * sizeof *p.of);
     else
-        find_parts(g, owner, program, &p);
+        find_parts(g, owner, s->program, &p);
     for (int k = 1; k < g->n_nodes && !g->err.code; k++) {
+        bool last = k + 1 == g->n_nodes, ends = p.ends[g->nodes[k].layer] == k;
         node_list_append(g, &l, &g->nodes[k]);
-        if (p.ends[g->nodes[k].layer] == k)
-            append_sums(g, &l, &p, g->nodes[k].layer, program == PROGRAM_NEXT);
+        if (last || (ends && (gradients_leave(s) || are_balanced(g, &p, k, s->ranks))))
+            append_sums(g, &l, &p, k, s->program == PROGRAM_NEXT);
     }
     node_list_finish(g, &l);
     mem_free(p.of);
     mem_free(p.by_value);
     mem_free(p.ends);
+    mem_free(p.bytes);
 }
 
 /* Whether there is a sum of each micro-batch, and not of what several have added up. */
@@ -135,7 +165,7 @@ void pass_reduce(struct graph *g, struct pass_settings *s)
 {
     int *owner = s->ranks > 1 && !g->err.code ? weight_owners(g, s) : NULL;
     if (owner && sums_of_micro_batches(s) && s->program != PROGRAM_UPDATE)
-        reduce_by_layer(g, owner, s->program);
+        reduce_by_layer(g, owner, s);
     if (owner && !sums_of_micro_batches(s) && s->program == PROGRAM_UPDATE)
         reduce_all(g, owner);
     mem_free(owner);

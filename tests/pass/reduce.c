@@ -127,7 +127,8 @@ static void beside_to_owners(struct graph *g, int program)
     "linear_dx(dy=%1 w=%6 dx=%10) in_out=0 layer=2 backward\n"
 #define WHOLE_LAYER "linear_dw(dy=%10 x=%3 dw=%7 db=%8) in_out=0 layer=1 backward\n"
 
-/* Without accumulation: behind the last node of a layer that makes gradients, and beside what follows. The gradient becomes the sum. */
+/* Without accumulation: behind the last node of a layer that makes gradients, and beside what follows. The gradient becomes the sum. What
+ * owners add up waits until each has about as much: the head is the first one's, the layer the second one's. */
 static void sums_go_beside(void **state)
 {
     (void)state;
@@ -140,12 +141,9 @@ static void sums_go_beside(void **state)
                             "all_reduce(g=%8) to=0 lane=sums layer=1 backward\n");
     text_becomes(WHOLE_STEP WHOLE_HEAD WHOLE_LAYER, beside, 2, WHOLE_STEP WHOLE_HEAD WHOLE_LAYER);
     text_becomes(WHOLE_STEP WHOLE_HEAD WHOLE_LAYER, beside_to_owners, PROGRAM_STEP,
-                 WHOLE_STEP "linear_dw(dy=%1 x=%2 dw=%9) in_out=0 layer=2 backward\n"
-                            "all_reduce(g=%9) to=1 lane=sums layer=2 backward\n"
-                            "%10 activation F32[T,6] layer=2\n"
-                            "linear_dx(dy=%1 w=%6 dx=%10) in_out=0 layer=2 backward\n" WHOLE_LAYER
-                            "all_reduce(g=%7) to=2 lane=sums layer=1 backward\n"
-                            "all_reduce(g=%8) to=2 lane=sums layer=1 backward\n");
+                 WHOLE_STEP WHOLE_HEAD WHOLE_LAYER "all_reduce(g=%7) to=2 lane=sums layer=1 backward\n"
+                                                   "all_reduce(g=%8) to=2 lane=sums layer=1 backward\n"
+                                                   "all_reduce(g=%9) to=1 lane=sums layer=2 backward\n");
 }
 
 int main(void)
