@@ -176,8 +176,8 @@ static struct pass_settings settings_of(const struct job *j, enum program_kind k
                               .beside_bytes = j->beside_bytes,
                               .ranks = s->ranks,
                               .zero_stage = s->zero_stage};
-    if (kind == PROGRAM_UPDATE ||
-        s->ranks > 1) /* all gradients are there, and stay; or else layers would wait for other ranks */
+    /* In an update all gradients are there, and stay. Updates of layers would wait for other ranks in the backward pass. */
+    if (kind == PROGRAM_UPDATE || s->ranks > 1)
         p.choices.updates_at_end = true;
     if (kind != PROGRAM_STEP || s->ranks > 1)
         p.precision.narrow_grads &= s->precision.narrow_sums && !s->keep_grads;

@@ -249,7 +249,8 @@ bool freeze_matches(const char *pattern, const char *weight_name);
 /* keep_mask: keeps the dropout mask of attention for the backward pass, with choices.keep_masks and for the nodes of which
  * reads_mask says yes. All other nodes make the mask again. Requires: precision done. Keeps: results, bit for bit. */
 
-/* update: adds the norm of all gradients and one update node for each weight, which writes the weight's KIN_COPY too.
+/* update: adds the norm of all gradients and one update node for each weight, which writes the weight's KIN_COPY too. Sums of squares stand
+ * in the order in which the backward pass makes gradients.
  * The gradients are values of this graph; accumulated ones were made by the programs before it. Reads update, precision,
  * choices.updates_at_end. With a zero_stage, states, sums of squares and update of a weight are its owner's alone, and what the norm is
  * made of all ranks get from each other: it has the same bits. Requires: grad, precision and materialize done. */
@@ -263,10 +264,13 @@ bool update_is_8bit(const struct update *u, const struct value *weight); /* whet
 bool update_decays(const struct value *weight); /* false for biases and norms, as the Trainer decides */
 
 /* reduce: with several ranks, adds up their gradients (all_reduce), those of a group at once. Where a weight has an owner, its gradient
- * becomes the sum there alone. That is done before the update; with sums_beside and without accumulation it is done in the micro-step, on
- * LANE_SUMS behind the backward nodes of a layer. With zero_stage 2 that is done in each micro-step: a rank's gradients (KIN_PART) live in the program, and
- * behind the backward nodes of a layer their sum goes to the owner, where alone it persists (KIN_GRADIENT). Requires: precision done, no
- * update yet. Keeps: everything else. */
+ * becomes the sum there alone. That is done
+ * - before the update;
+ * - with sums_beside and without accumulation behind the backward nodes of a layer, on LANE_SUMS: of owners' sums those of several layers
+ *   at once, until each has about as much;
+ * - with zero_stage 2 in each micro-step: a rank's gradients (KIN_PART) live in the program, and behind the backward nodes of a layer their
+ *   sum goes to the owner, where alone it persists (KIN_GRADIENT).
+ * Requires: precision done, no update yet. Keeps: everything else. */
 
 /* share: what the nodes of one rank have written of what all keep, such as weights, all get from it (broadcast). Requires: update done.
  * With zero_stage 3 all ranks wait for each other behind the updates. Keeps: results, bit for bit. */
