@@ -12,8 +12,8 @@
  *
  * B is packed first, by all threads (a chunk of its columns when it is large). A task is then a block of rows of C times
  * a range of panels of B: its thread packs these rows of A, run by run. With few rows there is nothing to share: each
- * thread packs the panels of B that it multiplies, which then are in its own cache. A is read where it lies, if its rows
- * lie along k, and else packed first. */
+ * thread packs the panels of B that it multiplies, which then are in its own cache, and all of A is packed first. The
+ * matrix unit reads it where it lies, if its rows lie along k. */
 #include "cpu/product/product.h"
 
 #include "cpu/product/epilogue.h"
@@ -89,9 +89,8 @@ static struct form form_of(const struct product *p)
     return f;
 }
 
-/* sum (MR,NR) = a (MR,steps) times b (steps,NR), or added to it. Of a rows are `row` words apart, and steps `step`. */
-SIMD void vector_tile(float *sum, const uint32_t *a, int64_t row, int64_t step, const uint32_t *b, int64_t steps,
-                      bool add, bool pairs)
+/* sum (MR,NR) = a (steps,MR) times b (steps,NR), or added to it. */
+SIMD void vector_tile(float *sum, const uint32_t *a, const uint32_t *b, int64_t steps, bool add, bool pairs)
 {
     vf t[MR][2];
     UNROLL for (int r = 0; r < MR; r++)
@@ -103,7 +102,7 @@ SIMD void vector_tile(float *sum, const uint32_t *a, int64_t row, int64_t step, 
         vu b0 = vu_load(b + s * NR), b1 = vu_load(b + s * NR + VF_LANES);
         UNROLL for (int r = 0; r < MR; r++)
         {
-            vu ar = vu_set1(a[s * step + r * row]);
+            vu ar = vu_set1(a[s * MR + r]);
             t[r][0] = pairs ? vf_dot_pairs(t[r][0], ar, b0) : vf_fma((vf)ar, (vf)b0, t[r][0]);
             t[r][1] = pairs ? vf_dot_pairs(t[r][1], ar, b1) : vf_fma((vf)ar, (vf)b1, t[r][1]);
         }
@@ -117,24 +116,13 @@ SIMD void vector_tile(float *sum, const uint32_t *a, int64_t row, int64_t step, 
 
 static void tile_f32(float *sum, const uint32_t *a, const uint32_t *b, int64_t steps, bool add)
 {
-    vector_tile(sum, a, 1, MR, b, steps, add, false);
-}
-
-static void tile_f32_lying(float *sum, const uint32_t *a, int64_t row, const uint32_t *b, int64_t steps, bool add)
-{
-    vector_tile(sum, a, row, 1, b, steps, add, false);
-}
-
-static __attribute__((unused)) void tile_pairs_lying(float *sum, const uint32_t *a, int64_t row, const uint32_t *b,
-                                                     int64_t steps, bool add)
-{
-    vector_tile(sum, a, row, 1, b, steps, add, true);
+    vector_tile(sum, a, b, steps, add, false);
 }
 
 static __attribute__((unused)) void tile_pairs(float *sum, const uint32_t *a, const uint32_t *b, int64_t steps,
                                                bool add)
 {
-    vector_tile(sum, a, 1, MR, b, steps, add, true);
+    vector_tile(sum, a, b, steps, add, true);
 }
 
 /* The same with quads: a (steps / QUAD, MR, QUAD), b (steps / QUAD, NR, QUAD), blocks of 2 x 2 in registers. */
@@ -172,8 +160,8 @@ static __attribute__((unused)) void tile_unit(float *sum, const uint32_t *a, con
 }
 
 /* The same with A as it lies, rows `pitch` bytes apart. */
-static __attribute__((unused)) void tile_unit_lying(float *sum, const void *a, int64_t pitch, const uint32_t *b,
-                                                    int64_t steps, bool add)
+static __attribute__((unused)) void tile_lying(float *sum, const void *a, int64_t pitch, const uint32_t *b,
+                                               int64_t steps, bool add)
 {
     enum { ROW = 4 * AMX_COLUMNS };
     amx_block(
@@ -191,33 +179,6 @@ static void tile(enum words words, float *sum, const uint32_t *a, const uint32_t
         tile_pairs(sum, a, b, steps, add);
     else
         tile_f32(sum, a, b, steps, add);
-}
-
-/* Whether A can be read where it lies: its words are neighbours along k. Rows whose distance is a large power of two would lie in few
- * places of the first-level cache; the matrix unit reads a whole line of each. */
-static bool can_lie(const struct product *p, enum words words)
-{
-    enum { NEAR = 512 };
-    int64_t bytes = p->a_pitch * (p->in == DT_BF16 ? 2 : 4);
-    if (!p->a_by_k || words == WORDS_QUADS || words == WORDS_WIDENED)
-        return false;
-    if (words == WORDS_TILES)
-        return p->K % (2 * AMX_WORDS) == 0;
-    return (words == WORDS_F32 || p->K % 2 == 0) && bytes % 4 == 0 && (uintptr_t)p->a % 4 == 0 && bytes % NEAR != 0;
-}
-
-/* A tile of A as it lies, from word s along k on. */
-static void tile_lying(const struct product *p, enum words words, float *sum, int64_t first, int64_t s,
-                       const uint32_t *b, int64_t steps, bool add)
-{
-    int64_t size = p->in == DT_BF16 ? 2 : 4, pitch = p->a_pitch * size;
-    const char *a = (const char *)p->a + first * pitch + 4 * s;
-    if (AMX && words == WORDS_TILES)
-        tile_unit_lying(sum, a, pitch, b, steps, add);
-    else if (BF16_PAIRS && words == WORDS_PAIRS)
-        tile_pairs_lying(sum, (const uint32_t *)(const void *)a, pitch / 4, b, steps, add);
-    else
-        tile_f32_lying(sum, (const uint32_t *)(const void *)a, pitch / 4, b, steps, add);
 }
 
 /* ---- packing ---- */
@@ -338,7 +299,8 @@ static struct few few_of(const struct product *p, const struct form *f)
     k.a_bytes = round_up(larger(smaller(k.tiles * tile_bytes, few_bytes(f)), least));
     k.b_bytes = round_up(4 * smaller(f->run, f->steps) * f->columns);
     k.strip_bytes = 4 * k.tiles * f->rows * f->columns;
-    k.lie = can_lie(p, f->words) ? p->M / f->rows : 0;
+    if (f->words == WORDS_TILES && p->a_by_k && p->K % (2 * AMX_WORDS) == 0)
+        k.lie = p->M / f->rows;
     return k;
 }
 
@@ -460,7 +422,7 @@ static void few_tile(const struct product *p, const struct form *f, const struct
                      const uint32_t *b, int64_t t, int64_t s, int64_t run, bool add)
 {
     if (t < k->lie)
-        tile_lying(p, f->words, sum, t * f->rows, s, b, run, add);
+        tile_lying(sum, (const uint16_t *)p->a + t * f->rows * p->a_pitch + 2 * s, 2 * p->a_pitch, b, run, add);
     else
         tile(f->words, sum, a + (s * (k->tiles - k->lie) + (t - k->lie) * run) * f->rows, b, run, add);
 }
