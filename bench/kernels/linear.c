@@ -1,12 +1,14 @@
 /* Speed of linear layers on the CPU: ours, and oneDNN's matmul where the build found it, at BERT-large's (2048 tokens)
- * and MiniLM's (512 tokens) sizes. The best of several runs: other processes only ever make one slower. usage:
- * bench-linear [THREADS] */
+ * and MiniLM's (512 tokens) sizes. The best of several runs: other processes only ever make one slower. Then how often
+ * oneDNN keeps what snug's own products promise: the same bits on one thread and on all, and of rows by themselves and among
+ * others. usage: bench-linear [THREADS] */
 #include "backend/backend.h"
 
 #include "base/mem.h"
 #include "base/seconds.h"
 
 #include <omp.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,6 +115,36 @@ static void start_onednn(void)
     dnnl_stream_create(&stream, engine, dnnl_stream_default_flags);
 }
 
+/* Whether (M,N) of F32 has the bits of before; keeps it for the next. */
+static bool as_before(int64_t M, int64_t N)
+{
+    bool same = !memcmp(before, result, (size_t)(4 * M * N));
+    memcpy(before, result, (size_t)(4 * M * N));
+    return same;
+}
+
+/* Of the products of a layer (forward, and the gradients of input and weight). */
+static void compare_bits(int64_t rows, int64_t O, int64_t I, enum dtype t)
+{
+    enum { FEW = 7 };
+    const int64_t shapes[][3] = {{rows, O, I}, {rows, I, O}, {O, I, rows}};
+    printf("%-4s %5ld %5ld %5ld |", dtype_name(t), (long)rows, (long)O, (long)I);
+    for (int i = 0; i < 3; i++) {
+        const int64_t *s = shapes[i];
+        omp_set_num_threads(1);
+        onednn(s[0], s[1], s[2], i == 2, i == 0, t, DT_F32, false);
+        as_before(s[0], s[1]);
+        omp_set_num_threads(threads);
+        onednn(s[0], s[1], s[2], i == 2, i == 0, t, DT_F32, false);
+        printf(" %s threads %s", i == 0 ? "y" : i == 1 ? "dx" : "dw", as_before(s[0], s[1]) ? "yes" : "no");
+        if (i < 2) {
+            onednn(FEW, s[1], s[2], false, i == 0, t, DT_F32, false);
+            printf(", rows %s;", as_before(FEW, s[1]) ? "yes" : "no");
+        }
+    }
+    printf("\n");
+}
+
 #else
 
 static double onednn(int64_t M, int64_t N, int64_t K, bool left_t, bool right_t, enum dtype in, enum dtype out,
@@ -124,6 +156,11 @@ static double onednn(int64_t M, int64_t N, int64_t K, bool left_t, bool right_t,
 
 static void start_onednn(void)
 {
+}
+
+static void compare_bits(int64_t rows, int64_t O, int64_t I, enum dtype t)
+{
+    (void)rows, (void)O, (void)I, (void)t;
 }
 
 #endif
@@ -176,5 +213,9 @@ int main(int argc, char **argv)
     for (int type = 0; type < 2; type++)
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
             layer(sizes[i][0], sizes[i][1], sizes[i][2], type ? DT_F32 : DT_BF16);
+    printf("oneDNN: the same bits on 1 and %d threads, and of 7 rows by themselves and among all\n", threads);
+    for (int type = 0; type < 2; type++)
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+            compare_bits(sizes[i][0], sizes[i][1], sizes[i][2], type ? DT_F32 : DT_BF16);
     return 0;
 }

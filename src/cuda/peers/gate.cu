@@ -28,5 +28,5 @@ __global__ static void __launch_bounds__(32) gate_kernel(struct cuda_gate *g, in
 extern "C" int cuda_gate(const struct cuda_call *c)
 {
     gate_kernel<<<1, 32, 0, c->stream>>>(c->peers->gate, c->peers->me, c->peers->n);
-    return cuda_launched(c, "all_reduce");
+    return cuda_launched(c, "gate");
 }

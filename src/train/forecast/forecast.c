@@ -393,6 +393,20 @@ static void reckon(const struct session *s, const struct workload *w, struct for
     out->answer_seconds = workload_answer_seconds(w, call);
 }
 
+/* Where nothing is known from before: small models are tried, or, where the device is not there or has no room for them, its data sheet
+ * says it. */
+static int estimate_or_reckon(const struct session *s, const struct workload *w, struct forecast *out,
+                              struct snug_err *err)
+{
+    const struct backend *b = s->compile.backend;
+    bool sheet = b->rates.bytes > 0;
+    int code = b->profile || !sheet ? estimate(s, w, out, err) : SNUG_ERR_ENV;
+    if (code != SNUG_ERR_ENV || !sheet)
+        return code;
+    reckon(s, w, out);
+    return SNUG_OK;
+}
+
 int forecast_run(const struct session *s, struct forecast *out, struct snug_err *err)
 {
     const struct compile_settings *c = &s->compile;
@@ -406,14 +420,8 @@ int forecast_run(const struct session *s, struct forecast *out, struct snug_err 
         code = recall_or_measure(s, &w, out, err);
     if (!code && c->backend->profile && !out->measured)
         code = reckon_by_nodes(s, &w, out, &reckoned, err);
-    bool sheet = c->backend->rates.bytes > 0, tries = c->backend->profile || !sheet;
-    if (!code && tries && !out->measured && !reckoned) {
-        code = estimate(s, &w, out, err);
-        tries = code != SNUG_ERR_ENV || !sheet; /* the device is not there, or has no room */
-        code = tries ? code : SNUG_OK;
-    }
-    if (!code && !tries)
-        reckon(s, &w, out);
+    if (!code && !out->measured && !reckoned)
+        code = estimate_or_reckon(s, &w, out, err);
     if (!code) {
         out->known = true;
         add_up(s, &w, out);
