@@ -1,7 +1,8 @@
 /* Speed of linear layers on the CPU: ours, and oneDNN's matmul where the build found it, at BERT-large's (2048 tokens)
  * and MiniLM's (512 tokens) sizes. The best of several runs: other processes only ever make one slower. Then how often
  * oneDNN keeps what snug's own products promise: the same bits on one thread and on all, and of rows by themselves and among
- * others. usage: bench-linear [THREADS] */
+ * others; and whether they are the bits of ours, which a product would need that stands in for ours at some numbers of rows.
+ * usage: bench-linear [THREADS] */
 #include "backend/backend.h"
 
 #include "base/mem.h"
@@ -123,7 +124,21 @@ static bool as_before(int64_t M, int64_t N)
     return same;
 }
 
-/* Of the products of a layer (forward, and the gradients of input and weight). */
+/* The products of a layer on ours: forward, and the gradients of input and weight. */
+static void ours_of_layer(int product, int64_t N, int64_t O, int64_t I, enum dtype t)
+{
+    union args_any y = {
+        .linear = {.x = tensor(left, t, N, I), .w = tensor(right, t, O, I), .y = tensor(result, DT_F32, N, O)}};
+    union args_any dx = {
+        .linear_dx = {.dy = tensor(left, t, N, O), .w = tensor(right, t, O, I), .dx = tensor(result, DT_F32, N, I)}};
+    union args_any dw = {
+        .linear_dw = {.dy = tensor(left, t, N, O), .x = tensor(right, t, N, I), .dw = tensor(result, DT_F32, O, I)}};
+    const union args_any *args[] = {&y, &dx, &dw};
+    static const enum op ops[] = {OP_linear, OP_linear_dx, OP_linear_dw};
+    ours(ops[product], args[product]);
+}
+
+/* Of the same products. */
 static void compare_bits(int64_t rows, int64_t O, int64_t I, enum dtype t)
 {
     enum { FEW = 7 };
@@ -131,12 +146,14 @@ static void compare_bits(int64_t rows, int64_t O, int64_t I, enum dtype t)
     printf("%-4s %5ld %5ld %5ld |", dtype_name(t), (long)rows, (long)O, (long)I);
     for (int i = 0; i < 3; i++) {
         const int64_t *s = shapes[i];
+        ours_of_layer(i, rows, O, I, t);
+        as_before(s[0], s[1]);
         omp_set_num_threads(1);
         onednn(s[0], s[1], s[2], i == 2, i == 0, t, DT_F32, false);
-        as_before(s[0], s[1]);
+        printf(" %s as ours %s", i == 0 ? "y" : i == 1 ? "dx" : "dw", as_before(s[0], s[1]) ? "yes" : "no");
         omp_set_num_threads(threads);
         onednn(s[0], s[1], s[2], i == 2, i == 0, t, DT_F32, false);
-        printf(" %s threads %s", i == 0 ? "y" : i == 1 ? "dx" : "dw", as_before(s[0], s[1]) ? "yes" : "no");
+        printf(", threads %s", as_before(s[0], s[1]) ? "yes" : "no");
         if (i < 2) {
             onednn(FEW, s[1], s[2], false, i == 0, t, DT_F32, false);
             printf(", rows %s;", as_before(FEW, s[1]) ? "yes" : "no");
@@ -213,7 +230,8 @@ int main(int argc, char **argv)
     for (int type = 0; type < 2; type++)
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
             layer(sizes[i][0], sizes[i][1], sizes[i][2], type ? DT_F32 : DT_BF16);
-    printf("oneDNN: the same bits on 1 and %d threads, and of 7 rows by themselves and among all\n", threads);
+    printf("oneDNN: the bits of ours, the same bits on 1 and %d threads, and of 7 rows by themselves and among all\n",
+           threads);
     for (int type = 0; type < 2; type++)
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
             compare_bits(sizes[i][0], sizes[i][1], sizes[i][2], type ? DT_F32 : DT_BF16);

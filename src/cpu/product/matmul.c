@@ -89,40 +89,53 @@ static struct form form_of(const struct product *p)
     return f;
 }
 
-/* sum (MR,NR) = a (steps,MR) times b (steps,NR), or added to it. */
-SIMD void vector_tile(float *sum, const uint32_t *a, const uint32_t *b, int64_t steps, bool add, bool pairs)
+/* sum (rows,NR) = the first `rows` columns of a (steps,MR) times b (steps,NR), or added to it. */
+SIMD void vector_rows(float *sum, int rows, const uint32_t *a, const uint32_t *b, int64_t steps, bool add, bool pairs)
 {
     vf t[MR][2];
-    UNROLL for (int r = 0; r < MR; r++)
+    UNROLL for (int r = 0; r < rows; r++)
     {
         t[r][0] = add ? vf_load(sum + r * NR) : vf_set1(0);
         t[r][1] = add ? vf_load(sum + r * NR + VF_LANES) : vf_set1(0);
     }
     for (int64_t s = 0; s < steps; s++) {
         vu b0 = vu_load(b + s * NR), b1 = vu_load(b + s * NR + VF_LANES);
-        UNROLL for (int r = 0; r < MR; r++)
+        UNROLL for (int r = 0; r < rows; r++)
         {
             vu ar = vu_set1(a[s * MR + r]);
             t[r][0] = pairs ? vf_dot_pairs(t[r][0], ar, b0) : vf_fma((vf)ar, (vf)b0, t[r][0]);
             t[r][1] = pairs ? vf_dot_pairs(t[r][1], ar, b1) : vf_fma((vf)ar, (vf)b1, t[r][1]);
         }
     }
-    UNROLL for (int r = 0; r < MR; r++)
+    UNROLL for (int r = 0; r < rows; r++)
     {
         vf_store(sum + r * NR, t[r][0]);
         vf_store(sum + r * NR + VF_LANES, t[r][1]);
     }
 }
 
-static void tile_f32(float *sum, const uint32_t *a, const uint32_t *b, int64_t steps, bool add)
+/* The same of `rows` or some more, up to MR: thirds of a tile, so that the last one of few rows does not cost as a whole. */
+SIMD void vector_tile(float *sum, int64_t rows, const uint32_t *a, const uint32_t *b, int64_t steps, bool add,
+                      bool pairs)
 {
-    vector_tile(sum, a, b, steps, add, false);
+    enum { THIRD = (MR + 2) / 3 };
+    if (rows > 2 * THIRD)
+        vector_rows(sum, MR, a, b, steps, add, pairs);
+    else if (rows > THIRD)
+        vector_rows(sum, 2 * THIRD, a, b, steps, add, pairs);
+    else
+        vector_rows(sum, THIRD, a, b, steps, add, pairs);
 }
 
-static __attribute__((unused)) void tile_pairs(float *sum, const uint32_t *a, const uint32_t *b, int64_t steps,
-                                               bool add)
+static void tile_f32(float *sum, int64_t rows, const uint32_t *a, const uint32_t *b, int64_t steps, bool add)
 {
-    vector_tile(sum, a, b, steps, add, true);
+    vector_tile(sum, rows, a, b, steps, add, false);
+}
+
+static __attribute__((unused)) void tile_pairs(float *sum, int64_t rows, const uint32_t *a, const uint32_t *b,
+                                               int64_t steps, bool add)
+{
+    vector_tile(sum, rows, a, b, steps, add, true);
 }
 
 /* The same with quads: a (steps / QUAD, MR, QUAD), b (steps / QUAD, NR, QUAD), blocks of 2 x 2 in registers. */
@@ -151,12 +164,14 @@ static __attribute__((unused)) void tile_quads(float *sum, const uint32_t *a, co
     }
 }
 
-static __attribute__((unused)) void tile_unit(float *sum, const uint32_t *a, const uint32_t *b, int64_t steps, bool add)
+static __attribute__((unused)) void tile_unit(float *sum, int64_t rows, const uint32_t *a, const uint32_t *b,
+                                              int64_t steps, bool add)
 {
     enum { A_TILE = 4 * 16 * AMX_WORDS, ROW = 4 * AMX_COLUMNS };
-    amx_block(
-        sum, ROW, add, (struct amx_operand){.at = a, .stride = 4 * AMX_WORDS, .second = A_TILE, .step = 2 * A_TILE},
-        (struct amx_operand){.at = b, .stride = ROW, .second = ROW / 2, .step = AMX_WORDS * ROW}, steps / AMX_WORDS);
+    amx_block(sum, ROW, add, rows > 16,
+              (struct amx_operand){.at = a, .stride = 4 * AMX_WORDS, .second = A_TILE, .step = 2 * A_TILE},
+              (struct amx_operand){.at = b, .stride = ROW, .second = ROW / 2, .step = AMX_WORDS * ROW},
+              steps / AMX_WORDS);
 }
 
 /* The same with A as it lies, rows `pitch` bytes apart. */
@@ -164,21 +179,24 @@ static __attribute__((unused)) void tile_lying(float *sum, const void *a, int64_
                                                int64_t steps, bool add)
 {
     enum { ROW = 4 * AMX_COLUMNS };
-    amx_block(
-        sum, ROW, add, (struct amx_operand){.at = a, .stride = pitch, .second = 16 * pitch, .step = 4 * AMX_WORDS},
-        (struct amx_operand){.at = b, .stride = ROW, .second = ROW / 2, .step = AMX_WORDS * ROW}, steps / AMX_WORDS);
+    amx_block(sum, ROW, add, true,
+              (struct amx_operand){.at = a, .stride = pitch, .second = 16 * pitch, .step = 4 * AMX_WORDS},
+              (struct amx_operand){.at = b, .stride = ROW, .second = ROW / 2, .step = AMX_WORDS * ROW},
+              steps / AMX_WORDS);
 }
 
-static void tile(enum words words, float *sum, const uint32_t *a, const uint32_t *b, int64_t steps, bool add)
+/* A tile of which `rows` rows are there. */
+static void tile(enum words words, float *sum, int64_t rows, const uint32_t *a, const uint32_t *b, int64_t steps,
+                 bool add)
 {
     if (AMX && words == WORDS_TILES)
-        tile_unit(sum, a, b, steps, add);
+        tile_unit(sum, rows, a, b, steps, add);
     else if (BFMMLA && words == WORDS_QUADS)
         tile_quads(sum, a, b, steps, add);
     else if (BF16_PAIRS && words == WORDS_PAIRS)
-        tile_pairs(sum, a, b, steps, add);
+        tile_pairs(sum, rows, a, b, steps, add);
     else
-        tile_f32(sum, a, b, steps, add);
+        tile_f32(sum, rows, a, b, steps, add);
 }
 
 /* ---- packing ---- */
@@ -346,7 +364,7 @@ static void run_tiles(const struct product *p, const struct form *f, float *sums
             epilogue_prefetch(p, f->columns, i + t * f->rows, f->rows, j);
         if (!add && p->goes_on)
             epilogue_begin(p, sum, f->columns, i + t * f->rows, f->rows, j);
-        tile(f->words, sum, a + t * a_steps * f->rows, b, run, add || p->goes_on);
+        tile(f->words, sum, p->M - i - t * f->rows, a + t * a_steps * f->rows, b, run, add || p->goes_on);
         if (last)
             epilogue(p, sum, f->columns, i + t * f->rows, f->rows, j);
     }
@@ -424,7 +442,8 @@ static void few_tile(const struct product *p, const struct form *f, const struct
     if (t < k->lie)
         tile_lying(sum, (const uint16_t *)p->a + t * f->rows * p->a_pitch + 2 * s, 2 * p->a_pitch, b, run, add);
     else
-        tile(f->words, sum, a + (s * (k->tiles - k->lie) + (t - k->lie) * run) * f->rows, b, run, add);
+        tile(f->words, sum, p->M - t * f->rows, a + (s * (k->tiles - k->lie) + (t - k->lie) * run) * f->rows, b, run,
+             add);
 }
 
 /* One thread's part of a product with few rows. Bound by reading B, or A from the second-level cache. */

@@ -100,7 +100,7 @@ SIMD void tile_unit(enum tile_start start, int64_t M, int64_t N, int64_t K, cons
             for (int64_t r = 0; r < AMX_ROWS && start == TILE_SCALE; r++)
                 for (int64_t j = 0; j < AMX_COLUMNS; j += VF_LANES)
                     vf_store(block + r * ld + j, vf_load(block + r * ld + j) * vf_load(scale + n + j));
-            amx_block(block, 4 * ld, start != TILE_ZERO,
+            amx_block(block, 4 * ld, start != TILE_ZERO, true,
                       (struct amx_operand){
                           .at = a + i * lda, .stride = 4 * lda, .second = 4 * 16 * lda, .step = 4 * AMX_WORDS},
                       (struct amx_operand){.at = b + n, .stride = 4 * ld, .second = 4 * 16, .step = 4 * AMX_WORDS * ld},

@@ -74,20 +74,24 @@ struct amx_operand {
     int64_t step;   /* to the tiles of the next step */
 };
 
-/* c (32,32), rows `stride` bytes apart, = a (32, 16 steps words) times b (16 steps words, 32), or added to it. Tiles 0 to
- * 3 are c, 4 and 5 a, 6 and 7 b: each tile that is loaded is used twice. Bound by loading when a and b are not in the
- * first-level cache. */
-SIMD void amx_block(float *c, int64_t stride, bool add, struct amx_operand a, struct amx_operand b, int64_t steps)
+/* c (32,32), rows `stride` bytes apart, = a (32, 16 steps words) times b (16 steps words, 32), or added to it; of c and a
+ * only the first 16 rows, unless `lower`. Tiles 0 to 3 are c, 4 and 5 a, 6 and 7 b: each tile that is loaded is used
+ * twice. Bound by loading when a and b are not in the first-level cache. */
+SIMD void amx_block(float *c, int64_t stride, bool add, bool lower, struct amx_operand a, struct amx_operand b,
+                    int64_t steps)
 {
     float *below = (float *)(void *)((char *)c + 16 * stride);
     if (add) {
         AMX_LOAD(0, c, stride);
         AMX_LOAD(1, c + 16, stride);
-        AMX_LOAD(2, below, stride);
-        AMX_LOAD(3, below + 16, stride);
     } else {
         AMX_ZERO(0);
         AMX_ZERO(1);
+    }
+    if (add && lower) {
+        AMX_LOAD(2, below, stride);
+        AMX_LOAD(3, below + 16, stride);
+    } else {
         AMX_ZERO(2);
         AMX_ZERO(3);
     }
@@ -96,16 +100,21 @@ SIMD void amx_block(float *c, int64_t stride, bool add, struct amx_operand a, st
         AMX_LOAD(6, pb, b.stride);
         AMX_LOAD(4, pa, a.stride);
         AMX_LOAD(7, pb + b.second, b.stride);
-        AMX_LOAD(5, pa + a.second, a.stride);
+        if (lower)
+            AMX_LOAD(5, pa + a.second, a.stride);
         AMX_DOT(0, 4, 6);
         AMX_DOT(1, 4, 7);
-        AMX_DOT(2, 5, 6);
-        AMX_DOT(3, 5, 7);
+        if (lower) {
+            AMX_DOT(2, 5, 6);
+            AMX_DOT(3, 5, 7);
+        }
     }
     AMX_STORE(0, c, stride);
     AMX_STORE(1, c + 16, stride);
-    AMX_STORE(2, below, stride);
-    AMX_STORE(3, below + 16, stride);
+    if (lower) {
+        AMX_STORE(2, below, stride);
+        AMX_STORE(3, below + 16, stride);
+    }
 }
 
 #endif
