@@ -266,13 +266,18 @@ static void insert_moves(struct offload *o)
         o->trips[i].back = add_value_like(o->g, o->trips[i].near, MEMORY_DEVICE);
         read_back(o, &o->trips[i]);
     }
-    for (int k = 1, gone = 0, come = 0; k < o->g->n_nodes && !o->g->err.code; k++) {
+    for (int k = 1, gone = 0, come = 0, far = 0; k < o->g->n_nodes && !o->g->err.code; k++) {
+        struct node *n = &o->g->nodes[k];
         for (; come < o->n && o->returning[come]->come <= k; come++)
             append_move(o, &l, o->returning[come]->far, o->returning[come]->back, LANE_IN);
         for (; gone < o->n && o->trips[gone].leave <= k; gone++)
             append_move(o, &l, o->trips[gone].near, o->trips[gone].far, LANE_OUT);
-        o->g->nodes[k].waits = waits_for(o, k);
-        node_list_append(o->g, &l, &o->g->nodes[k]);
+        far = waits_for(o, k) ? waits_for(o, k) : far;
+        if (far && !n->waits) { /* for something else, a sum over ranks: the next node will do */
+            n->waits = far;
+            far = 0;
+        }
+        node_list_append(o->g, &l, n);
     }
     node_list_finish(o->g, &l);
 }

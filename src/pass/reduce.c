@@ -97,29 +97,33 @@ static bool are_balanced(const struct graph *g, const struct parts *p, int k, in
 }
 
 /* Behind node k: the sums of what is there go to the owners, or to all, one launch on a GPU, and there to what micro-batches before have
- * left. */
-static void append_sums(struct graph *g, struct node_list *l, const struct parts *p, int k, bool adds)
+ * left. The value that is written last; 0: none. */
+static int append_sums(struct graph *g, struct node_list *l, const struct parts *p, int k,
+                       const struct pass_settings *s)
 {
+    int written = 0;
     for (int keeps = 0; keeps < 2; keeps++)
         for (int i = 0; i < p->n && !g->err.code; i++) {
             struct part *part = &p->of[i];
             struct node n = {.op = keeps ? OP_add_bwd : OP_all_reduce,
                              .layer = g->nodes[part->written].layer,
                              .backward = true,
-                             .lane = part->sum ? LANE_COMPUTE : LANE_SUMS};
+                             .lane = s->sums_beside ? LANE_SUMS : LANE_COMPUTE};
             if (!is_there(part, k) || (keeps && !part->sum))
                 continue;
             if (keeps) {
                 n.u.add_bwd = (struct op_add_bwd){.dy = part->local, .da = part->sum};
-                n.add = adds ? 1u << OP_SLOT(add_bwd, da) : 0;
+                n.add = s->program == PROGRAM_NEXT ? 1u << OP_SLOT(add_bwd, da) : 0;
                 n.rank = part->owner;
             } else {
                 n.u.all_reduce = (struct op_all_reduce){.g = part->local, .to = part->owner};
             }
             node_list_append(g, l, &n);
+            written = keeps ? part->sum : part->local;
         }
     for (int i = 0; i < p->n; i++)
         p->of[i].gone |= is_there(&p->of[i], k);
+    return written;
 }
 
 static int count_layers(const struct graph *g)
@@ -142,11 +146,17 @@ static void reduce_by_layer(struct graph *g, const int *owner, const struct pass
         err_no_memory(&g->err, n_values * sizeof *p.of);
     else
         find_parts(g, owner, s->program, &p);
+    /* What a rank has of a layer's gradients makes room when they have left; the layer behind the next one waits for that. */
+    int leaving = 0, left = 0;
     for (int k = 1; k < g->n_nodes && !g->err.code; k++) {
         bool last = k + 1 == g->n_nodes, ends = p.ends[g->nodes[k].layer] == k;
+        g->nodes[k].waits = left;
+        left = 0;
         node_list_append(g, &l, &g->nodes[k]);
-        if (last || (ends && (gradients_leave(s) || are_balanced(g, &p, k, s->ranks))))
-            append_sums(g, &l, &p, k, s->program == PROGRAM_NEXT);
+        if (!last && !(ends && (gradients_leave(s) || are_balanced(g, &p, k, s->ranks))))
+            continue;
+        left = gradients_leave(s) && s->sums_beside ? leaving : 0;
+        leaving = append_sums(g, &l, &p, k, s);
     }
     node_list_finish(g, &l);
     mem_free(p.of);

@@ -146,9 +146,50 @@ static void sums_go_beside(void **state)
                                                    "all_reduce(g=%9) to=1 lane=sums layer=2 backward\n");
 }
 
+static void beside_by_layer(struct graph *g, int program)
+{
+    pass_reduce(g, &(struct pass_settings){
+                       .ranks = 2, .zero_stage = 2, .sums_beside = true, .program = (enum program_kind)program});
+}
+
+#define FAR_STEP                                                                                                       \
+    "%1 input F32[T,4] \"dy\" layer=3 in keep\n"                                                                       \
+    "%2 input F32[T,4] \"x\" layer=1 in keep\n"                                                                        \
+    "%3 weight F32[4,4] \"w1\" layer=1 in keep\n"                                                                      \
+    "%4 weight F32[4,4] \"w2\" layer=2 in keep\n"                                                                      \
+    "%5 weight F32[4,4] \"w3\" layer=3 in keep\n"                                                                      \
+    "%6 gradient F32[4,4] \"grad_part.w1\" layer=1 of=grad_part:%3\n"                                                  \
+    "%7 gradient F32[4,4] \"grad_part.w2\" layer=2 of=grad_part:%4\n"                                                  \
+    "%8 gradient F32[4,4] \"grad_part.w3\" layer=3 of=grad_part:%5\n"
+#define FAR_SUMS                                                                                                       \
+    "%9 gradient F32[4,4] \"grad.w1\" layer=1 of=grad:%3 rank=1 out keep\n"                                            \
+    "%10 gradient F32[4,4] \"grad.w2\" layer=2 of=grad:%4 rank=2 out keep\n"                                           \
+    "%11 gradient F32[4,4] \"grad.w3\" layer=3 of=grad:%5 rank=1 out keep\n"
+
+/* What a rank keeps is added up beside the backward pass, too. The layer behind the next one waits until a layer's gradients have left:
+ * then they make room. */
+static void sums_leave_beside(void **state)
+{
+    (void)state;
+    text_becomes(FAR_STEP "linear_dw(dy=%1 x=%2 dw=%8) in_out=0 layer=3 backward\n"
+                          "linear_dw(dy=%1 x=%2 dw=%7) in_out=0 layer=2 backward\n"
+                          "linear_dw(dy=%1 x=%2 dw=%6) in_out=0 layer=1 backward\n",
+                 beside_by_layer, PROGRAM_FIRST,
+                 FAR_STEP FAR_SUMS "linear_dw(dy=%1 x=%2 dw=%8) in_out=0 layer=3 backward\n"
+                                   "all_reduce(g=%8) to=1 lane=sums layer=3 backward\n"
+                                   "add_bwd(dy=%8 da=%11) rank=1 lane=sums layer=3 backward\n"
+                                   "linear_dw(dy=%1 x=%2 dw=%7) in_out=0 layer=2 backward\n"
+                                   "all_reduce(g=%7) to=2 lane=sums layer=2 backward\n"
+                                   "add_bwd(dy=%7 da=%10) rank=2 lane=sums layer=2 backward\n"
+                                   "linear_dw(dy=%1 x=%2 dw=%6) in_out=0 waits=%11 layer=1 backward\n"
+                                   "all_reduce(g=%6) to=1 lane=sums layer=1 backward\n"
+                                   "add_bwd(dy=%6 da=%9) rank=1 lane=sums layer=1 backward\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(each_gradient_once), cmocka_unit_test(owners_have_the_sums),
-                                       cmocka_unit_test(sums_leave_by_layer), cmocka_unit_test(sums_go_beside)};
+                                       cmocka_unit_test(sums_leave_by_layer), cmocka_unit_test(sums_go_beside),
+                                       cmocka_unit_test(sums_leave_beside)};
     return cmocka_run_group_tests_name("reduce", tests, NULL, NULL);
 }

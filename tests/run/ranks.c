@@ -133,7 +133,7 @@ static void stages_have_the_same_bits(void **state)
         }
 }
 
-/* On a GPU stages 0 and 1 add up beside the backward pass, in a program with the update, and stage 2 has programs of their own. */
+/* On a GPU ranks add up beside the backward pass: at stages 0 and 1 in a program with the update, at stages 2 and 3 what each keeps. */
 static void sums_beside_the_backward_pass(void **state)
 {
     (void)state;
@@ -143,7 +143,9 @@ static void sums_beside_the_backward_pass(void **state)
         const char *states = train("states", device(d), ARGS(MODEL, "--logging-steps", "1"), at_stage("1", way));
         const char *gradients = train("gradients", device(d), ARGS(MODEL, "--logging-steps", "1"), at_stage("2", way));
         assert_same_run(none, states);
+        const char *weights = train("weights", device(d), ARGS(MODEL, "--logging-steps", "1"), at_stage("3", way));
         assert_same_run(none, gradients);
+        assert_same_run(none, weights);
     }
 }
 

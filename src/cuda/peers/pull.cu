@@ -1,4 +1,5 @@
-/* pull: a rank reads from another's memory what that one alone has, which does not change meanwhile: nobody waits. Ranks that are
+/* pull: a rank reads from another's memory what that one alone has, which does not change meanwhile: nobody waits. By a kernel: copies out
+ * of the other's memory would leave the multiprocessors alone, but with them two H100 stood still in their first step. Ranks that are
  * processes: cuda/peers/exchange.c. */
 #include "cuda/peers/copies.cuh"
 
