@@ -15,7 +15,7 @@ extern "C" int cuda_broadcast_many(const struct args_broadcast *const *a, int n,
     if (peers->nccl)
         return cuda_send_broadcast(a, n, c);
     TRY(cuda_gate(c));
-    launch_copies(a, n, c, [&](copy_row *row, const struct args_broadcast *node) {
+    launch_copies(a, n, COPY_BLOCKS * c->sms, c, [&](copy_row *row, const struct args_broadcast *node) {
         int64_t at = (char *)node->x.data - peers->arena[peers->me];
         int64_t bytes = dtype_bytes(node->x.dtype, tensor_room(&node->x));
         *row = copy_row_of(peers->arena[node->from - 1] + at, (char *)node->x.data, bytes);

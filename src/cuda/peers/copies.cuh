@@ -5,7 +5,7 @@
 
 #include "cuda/kernels/many.cuh"
 
-enum { COPY_THREADS = 256, COPY_WORDS = 4, COPY_BLOCKS = 4, COPY_CHUNK = COPY_THREADS * COPY_WORDS };
+enum { COPY_THREADS = 1024, COPY_WORDS = 4, COPY_BLOCKS = 2, COPY_CHUNK = COPY_THREADS * COPY_WORDS };
 
 struct copy_row {
     const char *from;
@@ -60,9 +60,10 @@ static inline copy_row copy_row_of(const char *from, char *to, int64_t bytes)
     return {from, to, bytes / word, word};
 }
 
-/* describe(row, a[i]) fills in a row, by copy_row_of; false: that one copies nothing. */
+/* At most `blocks`, each of which takes most of a multiprocessor. describe(row, a[i]) fills in a row, by copy_row_of; false: that one
+ * copies nothing. */
 template <class Args, class Describe>
-static inline void launch_copies(const Args *const *a, int n, const struct cuda_call *c, Describe describe)
+static inline void launch_copies(const Args *const *a, int n, int blocks, const struct cuda_call *c, Describe describe)
 {
     copy_table t;
     launch_many(
@@ -71,7 +72,8 @@ static inline void launch_copies(const Args *const *a, int n, const struct cuda_
             return describe(row, node) ? chunks_of(row->words, COPY_CHUNK) : INT64_C(0);
         },
         [&](const copy_table &table) {
-            copies_kernel<<<resident_blocks(table.chunks, COPY_BLOCKS, c), COPY_THREADS, 0, c->stream>>>(table);
+            int grid = table.chunks < blocks ? table.chunks : blocks;
+            copies_kernel<<<grid, COPY_THREADS, 0, c->stream>>>(table);
         });
 }
 
