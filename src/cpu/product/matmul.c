@@ -12,8 +12,10 @@
  *
  * B is packed first, by all threads (a chunk of its columns when it is large). A task is then a block of rows of C times
  * a range of panels of B: its thread packs these rows of A, run by run. With few rows there is nothing to share: each
- * thread packs the panels of B that it multiplies, which then are in its own cache, and all of A is packed first. The
- * matrix unit reads it where it lies, if its rows lie along k. */
+ * thread packs the panels of B that it multiplies, which then are in its own cache, and all of A is packed first.
+ *
+ * A whose rows lie along k is read where it lies, but for the last rows of C: by the vectors of x86, and where rows are few by
+ * the matrix unit. It is packed again with each task, which took a tenth of a product of 512 rows. */
 #include "cpu/product/product.h"
 
 #include "cpu/product/epilogue.h"
@@ -127,9 +129,50 @@ SIMD void vector_tile(float *sum, int64_t rows, const uint32_t *a, const uint32_
         vector_rows(sum, THIRD, a, b, steps, add, pairs);
 }
 
+/* The same of MR rows of A that lie along k, `pitch` bytes apart. Rows are addressed by threes: from one pointer once and twice the pitch. */
+SIMD void vector_lying(float *sum, const char *a, int64_t pitch, const uint32_t *b, int64_t steps, bool add, bool pairs)
+{
+    enum { THREES = (MR + 2) / 3 };
+    const char *row[THREES];
+    vf t[MR][2];
+    UNROLL for (int i = 0; i < THREES; i++) row[i] = a + 3 * i * pitch;
+    UNROLL for (int r = 0; r < MR; r++)
+    {
+        t[r][0] = add ? vf_load(sum + r * NR) : vf_set1(0);
+        t[r][1] = add ? vf_load(sum + r * NR + VF_LANES) : vf_set1(0);
+    }
+    for (int64_t s = 0; s < steps; s++) {
+        vu b0 = vu_load(b + s * NR), b1 = vu_load(b + s * NR + VF_LANES);
+        UNROLL for (int r = 0; r < MR; r++)
+        {
+            uint32_t word;
+            memcpy(&word, row[r / 3] + r % 3 * pitch + 4 * s, sizeof word);
+            vu ar = vu_set1(word);
+            t[r][0] = pairs ? vf_dot_pairs(t[r][0], ar, b0) : vf_fma((vf)ar, (vf)b0, t[r][0]);
+            t[r][1] = pairs ? vf_dot_pairs(t[r][1], ar, b1) : vf_fma((vf)ar, (vf)b1, t[r][1]);
+        }
+    }
+    UNROLL for (int r = 0; r < MR; r++)
+    {
+        vf_store(sum + r * NR, t[r][0]);
+        vf_store(sum + r * NR + VF_LANES, t[r][1]);
+    }
+}
+
 static void tile_f32(float *sum, int64_t rows, const uint32_t *a, const uint32_t *b, int64_t steps, bool add)
 {
     vector_tile(sum, rows, a, b, steps, add, false);
+}
+
+static void lying_f32(float *sum, const char *a, int64_t pitch, const uint32_t *b, int64_t steps, bool add)
+{
+    vector_lying(sum, a, pitch, b, steps, add, false);
+}
+
+static __attribute__((unused)) void lying_pairs(float *sum, const char *a, int64_t pitch, const uint32_t *b,
+                                                int64_t steps, bool add)
+{
+    vector_lying(sum, a, pitch, b, steps, add, true);
 }
 
 static __attribute__((unused)) void tile_pairs(float *sum, int64_t rows, const uint32_t *a, const uint32_t *b,
@@ -174,8 +217,7 @@ static __attribute__((unused)) void tile_unit(float *sum, int64_t rows, const ui
               steps / AMX_WORDS);
 }
 
-/* The same with A as it lies, rows `pitch` bytes apart. */
-static __attribute__((unused)) void tile_lying(float *sum, const void *a, int64_t pitch, const uint32_t *b,
+static __attribute__((unused)) void lying_unit(float *sum, const char *a, int64_t pitch, const uint32_t *b,
                                                int64_t steps, bool add)
 {
     enum { ROW = 4 * AMX_COLUMNS };
@@ -197,6 +239,28 @@ static void tile(enum words words, float *sum, int64_t rows, const uint32_t *a, 
         tile_pairs(sum, rows, a, b, steps, add);
     else
         tile_f32(sum, rows, a, b, steps, add);
+}
+
+/* Of the tiles in a column of C the first ones whose rows of A can be read where they lie: whole ones. */
+static int64_t tiles_that_lie(const struct product *p, const struct form *f)
+{
+    bool vectors = X86_VECTORS && (f->words == WORDS_F32 || (f->words == WORDS_PAIRS && p->K % 2 == 0));
+    bool unit = f->words == WORDS_TILES && p->K % (2 * AMX_WORDS) == 0;
+    return p->a_by_k && (vectors || unit) ? p->M / f->rows : 0;
+}
+
+/* Tile t of C, one of them, from word s of A's rows on. */
+static void tile_where_it_lies(const struct product *p, const struct form *f, float *sum, const uint32_t *b, int64_t t,
+                               int64_t s, int64_t steps, bool add)
+{
+    int64_t bytes = f->words == WORDS_F32 ? 4 : 2, pitch = p->a_pitch * bytes;
+    const char *a = (const char *)p->a + t * f->rows * pitch + 4 * s;
+    if (AMX && f->words == WORDS_TILES)
+        lying_unit(sum, a, pitch, b, steps, add);
+    else if (BF16_PAIRS && f->words == WORDS_PAIRS)
+        lying_pairs(sum, a, pitch, b, steps, add);
+    else
+        lying_f32(sum, a, pitch, b, steps, add);
 }
 
 /* ---- packing ---- */
@@ -259,6 +323,7 @@ static void pack_b(uint32_t *to, const struct product *p, const struct form *f, 
 
 struct blocks {
     int64_t tiles;        /* of C in a column of it */
+    int64_t lie;          /* of these, the first ones whose rows of A are read where they lie */
     int64_t blocks;       /* that they are dealt out to */
     int64_t panels;       /* of B in a chunk */
     int64_t groups;       /* that they are dealt out to; a task is a block times a group */
@@ -286,6 +351,8 @@ static struct blocks blocks_of(const struct product *p, const struct form *f, in
     if (k.blocks > threads)
         k.blocks = smaller(ceil_div(k.blocks, threads) * threads, k.tiles);
     k.groups = threads > 1 ? smaller(larger(ceil_div(TASKS * threads, larger(k.blocks, 1)), 1), k.panels) : 1;
+    if (f->words != WORDS_TILES)
+        k.lie = tiles_that_lie(p, f);
     k.strip_panels = larger(k.strip_bytes / (larger(ceil_div(k.tiles, larger(k.blocks, 1)), 1) * tile_bytes), 1);
     return k;
 }
@@ -317,8 +384,7 @@ static struct few few_of(const struct product *p, const struct form *f)
     k.a_bytes = round_up(larger(smaller(k.tiles * tile_bytes, few_bytes(f)), least));
     k.b_bytes = round_up(4 * smaller(f->run, f->steps) * f->columns);
     k.strip_bytes = 4 * k.tiles * f->rows * f->columns;
-    if (f->words == WORDS_TILES && p->a_by_k && p->K % (2 * AMX_WORDS) == 0)
-        k.lie = p->M / f->rows;
+    k.lie = tiles_that_lie(p, f);
     return k;
 }
 
@@ -351,42 +417,59 @@ static void prefetch_part(const uint32_t *words, int64_t n, int64_t part, int64_
         __builtin_prefetch(words + i, 0, 2);
 }
 
-/* A run of a panel of B times the tiles of a block, of which `sums` has the sums and packed A, `a_steps` words along k,
- * begins with this run. The tile of C at row i, column j. */
-static void run_tiles(const struct product *p, const struct form *f, float *sums, const uint32_t *a, int64_t a_steps,
-                      const uint32_t *b, int64_t run, int64_t tiles, bool add, bool last, int64_t i, int64_t j)
+/* Rows of C from i on, with what of A is packed: behind the tiles that lie, `steps` words along k from word s on. */
+struct block {
+    int64_t i, tiles, lie, s, steps;
+    uint32_t *a;
+    bool packed; /* all that will be: a task before left it */
+};
+
+static void block_tile(const struct product *p, const struct form *f, const struct block *k, float *sum,
+                       const uint32_t *b, int64_t t, int64_t s, int64_t run, bool add)
 {
-    for (int64_t t = 0; t < tiles; t++) {
+    int64_t i = k->i + t * f->rows;
+    if (t < k->lie)
+        tile_where_it_lies(p, f, sum, b, i / f->rows, s, run, add);
+    else
+        tile(f->words, sum, p->M - i, k->a + ((t - k->lie) * k->steps + s - k->s) * f->rows, b, run, add);
+}
+
+/* From word s on, a run of the panel of B at column j times the tiles of a block, of which `sums` has the sums. */
+static void run_tiles(const struct product *p, const struct form *f, const struct block *k, float *sums,
+                      const uint32_t *b, int64_t s, int64_t run, int64_t j)
+{
+    bool add = s > 0 || p->goes_on, last = s + run >= f->steps;
+    for (int64_t t = 0; t < k->tiles; t++) {
         float *sum = sums + t * f->rows * f->columns;
+        int64_t i = k->i + t * f->rows;
         if (f->words == WORDS_TILES)
-            prefetch_part(b + run * f->columns, f->run * f->columns, t, tiles);
+            prefetch_part(b + run * f->columns, f->run * f->columns, t, k->tiles);
         if (last && f->words != WORDS_TILES)
-            epilogue_prefetch(p, f->columns, i + t * f->rows, f->rows, j);
-        if (!add && p->goes_on)
-            epilogue_begin(p, sum, f->columns, i + t * f->rows, f->rows, j);
-        tile(f->words, sum, p->M - i - t * f->rows, a + t * a_steps * f->rows, b, run, add || p->goes_on);
+            epilogue_prefetch(p, f->columns, i, f->rows, j);
+        if (s == 0 && p->goes_on)
+            epilogue_begin(p, sum, f->columns, i, f->rows, j);
+        block_tile(p, f, k, sum, b, t, s, run, add);
         if (last)
-            epilogue(p, sum, f->columns, i + t * f->rows, f->rows, j);
+            epilogue(p, sum, f->columns, i, f->rows, j);
     }
 }
 
-/* `tiles` tiles of C from row i on times `panels` panels of the packed B, which start at column j. */
-static void run_task(const struct product *p, const struct form *f, const struct blocks *k, int64_t i, int64_t tiles,
-                     int64_t j, int64_t panels, const uint32_t *b, uint32_t *a, float *strip)
+/* A block of C times `panels` panels of the packed B, which start at column j. */
+static void run_task(const struct product *p, const struct form *f, const struct blocks *of, struct block k, int64_t j,
+                     int64_t panels, const uint32_t *b, float *strip)
 {
     bool one = f->steps <= f->stretch; /* a panel's sums are finished before the next's begin */
-    int64_t width = one ? panels : k->strip_panels;
+    int64_t width = one ? panels : of->strip_panels, tiles = k.tiles - k.lie;
     for (int64_t q0 = 0; q0 < panels; q0 += width)
-        for (int64_t s0 = 0; s0 < f->steps || s0 == 0; s0 += f->stretch) {
-            int64_t steps = smaller(f->stretch, f->steps - s0);
-            pack_a(a, p, f, tiles, i, s0, steps);
+        for (k.s = 0; k.s < f->steps || k.s == 0; k.s += f->stretch) {
+            k.steps = smaller(f->stretch, f->steps - k.s);
+            if (tiles && !k.packed)
+                pack_a(k.a, p, f, tiles, k.i + k.lie * f->rows, k.s, k.steps);
             for (int64_t q = q0; q < smaller(q0 + width, panels); q++)
-                for (int64_t s = 0; s < steps || s == 0; s += f->run) {
-                    int64_t run = smaller(f->run, steps - s), at = s0 + s;
-                    run_tiles(p, f, strip + (one ? 0 : q - q0) * tiles * f->rows * f->columns, a + s * f->rows, steps,
-                              b + (q * f->steps + at) * f->columns, run, tiles, at > 0, at + run >= f->steps, i,
+                for (int64_t s = k.s; s < k.s + k.steps || s == 0; s += f->run)
+                    run_tiles(p, f, &k, strip + (one ? 0 : q - q0) * k.tiles * f->rows * f->columns,
+                              b + (q * f->steps + s) * f->columns, s, smaller(f->run, k.s + k.steps - s),
                               j + q * f->columns);
-                }
         }
 }
 
@@ -399,7 +482,7 @@ static void run_blocks(const struct product *p, const struct form *f, const stru
              *a = (uint32_t *)(void *)((char *)workspace + k->b_bytes + me * (k->a_bytes + k->strip_bytes));
     float *strip = (float *)(void *)((char *)a + k->a_bytes);
     int64_t panels = ceil_div(p->N, f->columns), unit = smaller(PACK_PANELS, larger(k->panels / (2 * threads), 1));
-    int64_t tasks = k->blocks * k->groups, runs = 0;
+    int64_t tasks = k->blocks * k->groups, runs = 0, last = -1;
     while (run_start(runs, tasks, k->groups, threads) < tasks)
         runs++;
     for (int64_t first = 0; first < panels; first += k->panels) {
@@ -413,11 +496,14 @@ static void run_blocks(const struct product *p, const struct form *f, const stru
             for (int64_t task = run_start(run, tasks, k->groups, threads), next; task < end; task = next) {
                 int64_t block = task / k->groups; /* its tasks of this run are one */
                 next = smaller(end, (block + 1) * k->groups);
-                int64_t t = k->tiles * block / k->blocks, t_end = k->tiles * (block + 1) / k->blocks;
+                int64_t t = k->tiles * block / k->blocks, n_tiles = k->tiles * (block + 1) / k->blocks - t;
+                bool again = block == last && f->steps <= f->stretch;
+                struct block rows = {.i = t * f->rows, .tiles = n_tiles, .a = a, .packed = again};
+                last = block;
+                rows.lie = smaller(n_tiles, larger(k->lie - t, 0));
                 int64_t q = n * (task - block * k->groups) / k->groups,
                         q_end = n * (next - block * k->groups) / k->groups;
-                run_task(p, f, k, t * f->rows, t_end - t, (first + q) * f->columns, q_end - q,
-                         b + q * f->columns * f->steps, a, strip);
+                run_task(p, f, k, rows, (first + q) * f->columns, q_end - q, b + q * f->columns * f->steps, strip);
             }
         }
     }
@@ -440,7 +526,7 @@ static void few_tile(const struct product *p, const struct form *f, const struct
                      const uint32_t *b, int64_t t, int64_t s, int64_t run, bool add)
 {
     if (t < k->lie)
-        tile_lying(sum, (const uint16_t *)p->a + t * f->rows * p->a_pitch + 2 * s, 2 * p->a_pitch, b, run, add);
+        tile_where_it_lies(p, f, sum, b, t, s, run, add);
     else
         tile(f->words, sum, p->M - t * f->rows, a + (s * (k->tiles - k->lie) + (t - k->lie) * run) * f->rows, b, run,
              add);

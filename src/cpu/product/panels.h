@@ -25,6 +25,11 @@ enum {
 #endif
     NR = 2 * VF_LANES,
     STEPS_AHEAD = 16, /* that packing prefetches */
+#if defined __AVX2__
+    X86_VECTORS = 1, /* any address is broadcast at no cost */
+#else
+    X86_VECTORS = 0,
+#endif
 };
 
 /* What a word of a panel holds; WORDS_TILES are pairs for AMX, WORDS_QUADS pairs for BFMMLA. */
