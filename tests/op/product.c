@@ -142,10 +142,11 @@ static void check(int64_t M, int64_t N, int64_t K, bool a_by_k, bool b_by_k, enu
 static void products_in_every_form(void **state)
 {
     (void)state;
-    static const int64_t sizes[][3] = {{1, 1, 1},    {3, 2, 5},    {12, 32, 16}, {13, 33, 17}, {6, 8, 1},
-                                       {25, 64, 40}, {61, 95, 33}, {1, 300, 70}, {300, 1, 70}, {50, 40, 511},
-                                       {4, 7, 515},  {7, 3, 1027}, {5, 6, 2060}, {0, 4, 4},    {4, 4, 0},
-                                       {241, 37, 9}, {65, 98, 32}, {33, 5, 288}, {1030, 33, 5}};
+    static const int64_t sizes[][3] = {{1, 1, 1},    {3, 2, 5},    {12, 32, 16}, {13, 33, 17},  {6, 8, 1},
+                                       {25, 64, 40}, {61, 95, 33}, {1, 300, 70}, {300, 1, 70},  {50, 40, 511},
+                                       {4, 7, 515},  {7, 3, 1027}, {5, 6, 2060}, {0, 4, 4},     {4, 4, 0},
+                                       {241, 37, 9}, {65, 98, 32}, {33, 5, 288}, {1030, 33, 5}, {16, 70, 64},
+                                       {17, 70, 64}, {9, 129, 320}};
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
         for (int form = 0; form < 16; form++) {
             const int64_t *n = sizes[s];
@@ -176,6 +177,25 @@ static void wide_product_is_exact(void **state)
     free(p.c);
 }
 
+/* A thread that does several parts of the same rows, of which it packs a part of k at a time. */
+static void long_rows_are_exact(void **state)
+{
+    (void)state;
+    for (int type = 0; type < 2; type++) {
+        struct product p = {.M = 52, .N = 130, .K = 2200, .in = type ? DT_BF16 : DT_F32, .out = DT_F32, .b_by_k = true};
+        p.a = random_tensor(p.M * p.K, p.in, true);
+        p.b = random_tensor(p.N * p.K, p.in, true);
+        p.c = calloc((size_t)(p.M * p.N), 4);
+        run(&p, 4);
+        for (int64_t i = 0; i < p.M; i += 3)
+            for (int64_t j = 0; j < p.N; j += 7)
+                assert_true(element(p.c, DT_F32, i * p.N + j) == exact(&p, i, j).sum);
+        free((void *)p.a);
+        free((void *)p.b);
+        free(p.c);
+    }
+}
+
 /* The plan asks at the largest sizes; smaller ones must fit. */
 static void workspace_grows_with_the_sizes(void **state)
 {
@@ -204,6 +224,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_in_every_form),
         cmocka_unit_test(wide_product_is_exact),
+        cmocka_unit_test(long_rows_are_exact),
         cmocka_unit_test(workspace_grows_with_the_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

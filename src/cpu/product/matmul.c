@@ -60,6 +60,7 @@ static int64_t round_up(int64_t bytes)
 struct form {
     enum words words;
     int rows, columns;    /* of a tile of C, and of the panels */
+    int across;           /* rows of A, at most, that are multiplied by panels of B where those lie */
     int64_t run, stretch; /* words along k, see above */
     int64_t steps;        /* words along k in all */
     int64_t a_bytes;      /* of packed A a task aims at: part of the second-level cache */
@@ -69,13 +70,20 @@ struct form {
  * 2 MiB of cache). Those of narrower vectors are chosen by the size of the caches, not by measurement. */
 static struct form form_of(const struct product *p)
 {
-    struct form f = {.rows = MR, .columns = NR, .run = 256, .stretch = 1024, .steps = p->K, .a_bytes = 512 << 10};
+    struct form f = {.rows = MR,
+                     .columns = NR,
+                     .across = VF_LANES,
+                     .run = 256,
+                     .stretch = 1024,
+                     .steps = p->K,
+                     .a_bytes = 512 << 10};
     if (p->in != DT_BF16)
         f.words = WORDS_F32;
     else if (AMX)
         f = (struct form){.words = WORDS_TILES,
                           .rows = AMX_ROWS,
                           .columns = AMX_COLUMNS,
+                          .across = AMX_ACROSS,
                           .run = 128,
                           .stretch = 1024,
                           .steps = ceil_div(p->K, 2 * AMX_WORDS) * AMX_WORDS,
@@ -207,6 +215,70 @@ static __attribute__((unused)) void tile_quads(float *sum, const uint32_t *a, co
     }
 }
 
+/* VF_LANES columns of sum (VF_LANES,NR) = x times as many rows of B that lie along k, `pitch` bytes apart. x (steps,VF_LANES) has up to
+ * so many rows of A. The operands have changed places: nothing of B is packed. */
+SIMD void vector_across(float *sum, const uint32_t *x, const char *b, int64_t pitch, int64_t steps, bool pairs)
+{
+    enum { THREES = (VF_LANES + 2) / 3, LINE = 16 };
+    const char *row[THREES];
+    vu t[VF_LANES];
+    UNROLL for (int i = 0; i < THREES; i++) row[i] = b + 3 * i * pitch;
+    UNROLL for (int r = 0; r < VF_LANES; r++) t[r] = (vu){0};
+    for (int64_t s = 0; s < steps; s++) {
+        if (s % LINE == 0)
+            UNROLL for (int r = 0; r < VF_LANES; r++) /* what comes next */
+                __builtin_prefetch(row[r / 3] + (r % 3 + VF_LANES) * pitch + 4 * s, 0, 2);
+        vu x_s = vu_load(x + s * VF_LANES);
+        UNROLL for (int r = 0; r < VF_LANES; r++)
+        {
+            uint32_t word;
+            memcpy(&word, row[r / 3] + r % 3 * pitch + 4 * s, sizeof word);
+            vf sum_r = (vf)t[r];
+            t[r] = (vu)(pairs ? vf_dot_pairs(sum_r, x_s, vu_set1(word)) : vf_fma((vf)x_s, (vf)vu_set1(word), sum_r));
+        }
+    }
+    transpose(t);
+    UNROLL for (int r = 0; r < VF_LANES; r++) vf_store(sum + r * NR, (vf)t[r]);
+}
+
+/* The same of a panel of B, rows of which are columns of sum. */
+static void across_f32(float *sum, const uint32_t *x, const char *b, int64_t pitch, int64_t steps)
+{
+    for (int h = 0; h < NR; h += VF_LANES)
+        vector_across(sum + h, x, b + h * pitch, pitch, steps, false);
+}
+
+static __attribute__((unused)) void across_pairs(float *sum, const uint32_t *x, const char *b, int64_t pitch,
+                                                 int64_t steps)
+{
+    for (int h = 0; h < NR; h += VF_LANES)
+        vector_across(sum + h, x, b + h * pitch, pitch, steps, true);
+}
+
+/* to (C,R) = from (R,C) transposed; R and C are multiples of VF_LANES, and rows so many floats apart. */
+SIMD void transpose_floats(float *to, int64_t to_pitch, const float *from, int64_t from_pitch, int R, int C)
+{
+    for (int i = 0; i < R; i += VF_LANES)
+        for (int j = 0; j < C; j += VF_LANES) {
+            vu t[VF_LANES];
+            for (int r = 0; r < VF_LANES; r++)
+                t[r] = (vu)vf_load(from + (i + r) * from_pitch + j);
+            transpose(t);
+            for (int r = 0; r < VF_LANES; r++)
+                vf_store(to + (j + r) * to_pitch + i, (vf)t[r]);
+        }
+}
+
+static __attribute__((unused)) void across_unit(float *sum, const uint32_t *x, const char *b, int64_t pitch,
+                                                int64_t steps)
+{
+    float t[AMX_COLUMNS * AMX_ACROSS];
+    amx_column(t, (struct amx_operand){.at = b, .stride = pitch, .second = 16 * pitch, .step = 4 * AMX_WORDS},
+               (struct amx_operand){.at = x, .stride = 4 * AMX_ACROSS, .step = 4 * AMX_WORDS * AMX_ACROSS},
+               steps / AMX_WORDS);
+    transpose_floats(sum, AMX_COLUMNS, t, AMX_ACROSS, AMX_COLUMNS, AMX_ACROSS);
+}
+
 static __attribute__((unused)) void tile_unit(float *sum, int64_t rows, const uint32_t *a, const uint32_t *b,
                                               int64_t steps, bool add)
 {
@@ -241,12 +313,24 @@ static void tile(enum words words, float *sum, int64_t rows, const uint32_t *a, 
         tile_f32(sum, rows, a, b, steps, add);
 }
 
-/* Of the tiles in a column of C the first ones whose rows of A can be read where they lie: whole ones. */
+/* Whether rows of an operand that lie along k can be read where they lie. */
+static bool rows_lie(const struct product *p, const struct form *f)
+{
+    return f->words == WORDS_TILES
+               ? p->K % (2 * AMX_WORDS) == 0
+               : X86_VECTORS && (f->words == WORDS_F32 || (f->words == WORDS_PAIRS && p->K % 2 == 0));
+}
+
+/* Of the tiles in a column of C the first ones whose rows of A are read so: whole ones. */
 static int64_t tiles_that_lie(const struct product *p, const struct form *f)
 {
-    bool vectors = X86_VECTORS && (f->words == WORDS_F32 || (f->words == WORDS_PAIRS && p->K % 2 == 0));
-    bool unit = f->words == WORDS_TILES && p->K % (2 * AMX_WORDS) == 0;
-    return p->a_by_k && (vectors || unit) ? p->M / f->rows : 0;
+    return p->a_by_k && rows_lie(p, f) ? p->M / f->rows : 0;
+}
+
+/* Of the panels of B the first ones that so few rows are multiplied by where they lie: whole ones. */
+static int64_t panels_that_lie(const struct product *p, const struct form *f)
+{
+    return p->b_by_k && !p->goes_on && p->M <= f->across && rows_lie(p, f) ? p->N / f->columns : 0;
 }
 
 /* Tile t of C, one of them, from word s of A's rows on. */
@@ -381,9 +465,10 @@ static struct few few_of(const struct product *p, const struct form *f)
 {
     struct few k = {.tiles = ceil_div(smaller(p->M, SOME_ROWS), f->rows)};
     int64_t tile_bytes = 4 * f->rows * f->steps, least = ceil_div(smaller(p->M, FEW_ROWS), f->rows) * tile_bytes;
+    least = larger(least, 4 * f->across * f->steps); /* for pack_across */
     k.a_bytes = round_up(larger(smaller(k.tiles * tile_bytes, few_bytes(f)), least));
     k.b_bytes = round_up(4 * smaller(f->run, f->steps) * f->columns);
-    k.strip_bytes = 4 * k.tiles * f->rows * f->columns;
+    k.strip_bytes = 4 * larger(k.tiles * f->rows, f->across) * f->columns;
     k.lie = tiles_that_lie(p, f);
     return k;
 }
@@ -532,31 +617,77 @@ static void few_tile(const struct product *p, const struct form *f, const struct
              add);
 }
 
+/* A panel of C with few rows, column j on. */
+static void few_panel(const struct product *p, const struct form *f, const struct few *k, const uint32_t *a,
+                      uint32_t *b, float *strip, int64_t j)
+{
+    for (int64_t s = 0; s < f->steps || s == 0; s += f->run) {
+        int64_t run = smaller(f->run, f->steps - s);
+        pack_b(b, p, f, 1, j, s, run);
+        for (int64_t t = 0; t < k->tiles; t++) {
+            float *sum = strip + t * f->rows * f->columns;
+            if (s == 0 && p->goes_on)
+                epilogue_begin(p, sum, f->columns, t * f->rows, f->rows, j);
+            if (f->words == WORDS_TILES && s + run >= f->steps && !p->slope)
+                epilogue_prefetch(p, f->columns, t * f->rows, f->rows, j);
+            few_tile(p, f, k, sum, a, b, t, s, run, s > 0 || p->goes_on);
+            if (s + run >= f->steps)
+                epilogue(p, sum, f->columns, t * f->rows, f->rows, j);
+        }
+    }
+}
+
+/* The same with B where it lies. */
+static void across_panel(const struct product *p, const struct form *f, const uint32_t *x, float *sum, int64_t j)
+{
+    int64_t pitch = p->b_pitch * (f->words == WORDS_F32 ? 4 : 2);
+    const char *b = (const char *)p->b + j * pitch;
+    if (AMX && f->words == WORDS_TILES)
+        across_unit(sum, x, b, pitch, f->steps);
+    else if (BF16_PAIRS && f->words == WORDS_PAIRS)
+        across_pairs(sum, x, b, pitch, f->steps);
+    else
+        across_f32(sum, x, b, pitch, f->steps);
+    epilogue(p, sum, f->columns, 0, f->across, j);
+}
+
+/* All threads pack the few rows of A as vectors. */
+static void pack_across(const struct product *p, const struct form *f, uint32_t *x)
+{
+    struct source o = {.base = p->a, .by_k = p->a_by_k, .pitch = p->a_pitch, .rows = p->M, .K = p->K};
+#pragma omp for schedule(static)
+    for (int64_t s = 0; s < f->steps; s += f->run) {
+        int64_t run = smaller(f->run, f->steps - s);
+        uint32_t *to = x + s * f->across;
+        if (f->words == WORDS_F32)
+            pack_panels(to, VF_LANES, 1, &o, o.by_k, 0, s, run, WORDS_F32);
+        else if (f->words == WORDS_TILES)
+            pack_panels(to, AMX_ACROSS, 1, &o, o.by_k, 0, s, run, WORDS_PAIRS);
+        else
+            pack_panels(to, VF_LANES, 1, &o, o.by_k, 0, s, run, WORDS_PAIRS);
+    }
+}
+
 /* One thread's part of a product with few rows. Bound by reading B, or A from the second-level cache. */
 static void run_few(const struct product *p, const struct form *f, const struct few *k, void *workspace)
 {
     uint32_t *a = workspace, *b = (uint32_t *)(void *)((char *)workspace + k->a_bytes +
                                                        omp_get_thread_num() * (k->b_bytes + k->strip_bytes));
     float *strip = (float *)(void *)((char *)b + k->b_bytes);
-    int64_t panels = ceil_div(p->N, f->columns);
+    int64_t panels = ceil_div(p->N, f->columns), whole = panels_that_lie(p, f);
+    if (whole) {
+        pack_across(p, f, a);
+#pragma omp for schedule(dynamic)
+        for (int64_t q = 0; q < whole; q++)
+            across_panel(p, f, a, strip, q * f->columns);
+    }
+    if (whole == panels)
+        return;
     if (k->lie < k->tiles)
         pack_few(p, f, k, a);
 #pragma omp for schedule(dynamic)
-    for (int64_t q = 0; q < panels; q++)
-        for (int64_t s = 0; s < f->steps || s == 0; s += f->run) {
-            int64_t run = smaller(f->run, f->steps - s);
-            pack_b(b, p, f, 1, q * f->columns, s, run);
-            for (int64_t t = 0; t < k->tiles; t++) {
-                float *sum = strip + t * f->rows * f->columns;
-                if (s == 0 && p->goes_on)
-                    epilogue_begin(p, sum, f->columns, t * f->rows, f->rows, q * f->columns);
-                if (f->words == WORDS_TILES && s + run >= f->steps && !p->slope)
-                    epilogue_prefetch(p, f->columns, t * f->rows, f->rows, q * f->columns);
-                few_tile(p, f, k, sum, a, b, t, s, run, s > 0 || p->goes_on);
-                if (s + run >= f->steps)
-                    epilogue(p, sum, f->columns, t * f->rows, f->rows, q * f->columns);
-            }
-        }
+    for (int64_t q = whole; q < panels; q++)
+        few_panel(p, f, k, a, b, strip, q * f->columns);
 }
 
 void ISA(product_run)(const struct product *product, void *workspace, int threads)

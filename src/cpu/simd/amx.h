@@ -49,6 +49,8 @@ enum { AMX = 0 };
 
 /* Of a block: rows, columns, and 32-bit words along k that a step takes. */
 enum { AMX_ROWS = 32, AMX_COLUMNS = 32, AMX_WORDS = 16 };
+/* Columns of amx_column. */
+enum { AMX_ACROSS = 16 };
 
 /* Before the first and after the last block of a thread. */
 SIMD void amx_begin(void)
@@ -115,6 +117,24 @@ SIMD void amx_block(float *c, int64_t stride, bool add, bool lower, struct amx_o
         AMX_STORE(2, below, stride);
         AMX_STORE(3, below + 16, stride);
     }
+}
+
+/* c (32,16), rows one after another, = a (32, 16 steps words) times b (16 steps words, 16). */
+SIMD void amx_column(float *c, struct amx_operand a, struct amx_operand b, int64_t steps)
+{
+    enum { STRIDE = 4 * AMX_ACROSS };
+    const char *pa = a.at, *pb = b.at;
+    AMX_ZERO(0);
+    AMX_ZERO(1);
+    for (int64_t s = 0; s < steps; s++, pa += a.step, pb += b.step) {
+        AMX_LOAD(6, pb, b.stride);
+        AMX_LOAD(4, pa, a.stride);
+        AMX_LOAD(5, pa + a.second, a.stride);
+        AMX_DOT(0, 4, 6);
+        AMX_DOT(1, 5, 6);
+    }
+    AMX_STORE(0, c, STRIDE);
+    AMX_STORE(1, c + 16 * AMX_ACROSS, STRIDE);
 }
 
 #endif
