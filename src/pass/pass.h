@@ -228,6 +228,7 @@ bool freeze_matches(const char *pattern, const char *weight_name);
 /* precision: gives every float its dtype.
  * - Weights, statistics and states stay in `wide`: F32, or F64 on the reference. With `pure`, weights are `narrow`.
  * - Activations over tokens become `narrow`. A cast is inserted where a node's activations would mix the two.
+ * - Where text is written and weights or copies of them are narrow, so do the rows that the head takes; the logits stay wide.
  * - With `narrow_grads`, the gradient of a product's weight is narrow too, if only one node writes it or adds to it.
  * - Where precision_scales says so, the gradients of the losses are scaled.
  * Requires: grad done, all floats F32. Keeps: order, ids of values. */

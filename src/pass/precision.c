@@ -13,6 +13,29 @@ static bool is_activation(const struct value *v, const struct precision *p)
     return v->role == ROLE_ACTIVATION && !v->exact && (v->dtype == p->wide || v->dtype == p->narrow);
 }
 
+/* Whether it is a product of sequences with nothing added to it, nor one that belongs to an adapter. */
+static bool is_head(const struct graph *g, const struct node *n)
+{
+    const struct op_linear *h = &n->u.linear;
+    if (n->op != OP_linear || h->b || h->add || dim_has_tokens(graph_value(g, h->x)->shape[0]))
+        return false;
+    for (int k = 1; k < g->n_nodes; k++)
+        if (g->nodes[k].op == OP_linear && (g->nodes[k].u.linear.x == h->y || g->nodes[k].u.linear.add == h->y))
+            return false;
+    return true;
+}
+
+/* In a program that writes text the head's weight is large, and its rows are few: they get the narrow type, so that nobody has to widen the
+ * weight. The sums, which are the logits, stay wide. */
+static void narrow_head(struct graph *g, const struct precision *p)
+{
+    for (int k = 1; k < g->n_nodes; k++)
+        if (is_head(g, &g->nodes[k])) {
+            graph_value(g, g->nodes[k].u.linear.x)->dtype = p->narrow;
+            graph_value(g, g->nodes[k].u.linear.y)->exact = true;
+        }
+}
+
 static void assign_types(struct graph *g, const struct precision *p)
 {
     for (int i = 1; i < g->n_values; i++) {
@@ -116,6 +139,8 @@ void pass_precision(struct graph *g, struct pass_settings *s)
     assign_types(g, p);
     if (p->narrow == p->wide)
         return;
+    if (s->program == PROGRAM_GENERATION && (p->pure || s->choices.copies))
+        narrow_head(g, p);
     if (p->narrow_grads)
         narrow_gradients(g, p);
     struct node_list l = {0};

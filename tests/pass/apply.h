@@ -18,6 +18,7 @@ enum pass {
     BF16_BIAS_COPIES,
     PURE,
     PURE_BIAS,
+    PURE_TEXT,
     KEEP_MASK,
     KEEP_MASK_OF_3,
     KEEP_NO_MASK,
@@ -40,9 +41,11 @@ static inline bool heads_of_3(const struct op_attention_bwd *n, int64_t head_siz
 
 static inline void apply(struct graph *g, int p)
 {
-    bool copies = p == BF16_COPIES || p == BF16_BIAS_COPIES, pure = p == PURE || p == PURE_BIAS;
+    bool copies = p == BF16_COPIES || p == BF16_BIAS_COPIES, pure = p == PURE || p == PURE_BIAS || p == PURE_TEXT;
     struct pass_settings s = {
-        .program = p == ACCUMULATE ? PROGRAM_NEXT : PROGRAM_STEP,
+        .program = p == ACCUMULATE  ? PROGRAM_NEXT
+                   : p == PURE_TEXT ? PROGRAM_GENERATION
+                                    : PROGRAM_STEP,
         .loss = graph_find(g, "loss"),
         .freeze = "proj.weight,*.quer[xyz].weight,table",
         .precision = {.wide = p == F64 ? DT_F64 : DT_F32,
@@ -76,6 +79,7 @@ static inline void apply(struct graph *g, int p)
     case BF16_BIAS_COPIES:
     case PURE:
     case PURE_BIAS:
+    case PURE_TEXT:
     case F64:
         pass_precision(g, &s);
         pass_materialize(g, &s);

@@ -118,6 +118,50 @@ static void pure_bf16_widens_for_norms_and_heads(void **state)
             "linear(x=%4 w=%8 y=%6) act=none in_out=0 layer=2\n");
 }
 
+/* Where text is written the head takes its weight as it is: of 16 bits in, logits of 32 come out. Not what an adapter adds to one. */
+static void pure_bf16_reads_the_head_of_a_text(void **state)
+{
+    (void)state;
+#define LAST_ROW(type, logits)                                                                                         \
+    "%1 input I32[T] \"input_ids\" layer=0 in keep\n"                                                                  \
+    "%2 input I32[B+1] \"cu_seqlens\" layer=0 in keep\n"                                                               \
+    "%3 weight " type "[9,4] \"table\" layer=0 in keep\n"                                                              \
+    "%4 activation " type "[T,4] layer=0\n"                                                                            \
+    "embed(ids=%1 table=%3 y=%4) layer=0\n"                                                                            \
+    "%5 activation " type "[B,4] layer=2\n"                                                                            \
+    "gather(x=%4 cu=%2 y=%5) last=1 layer=2\n"                                                                         \
+    "%6 activation F32[B,9] \"logits\" layer=2 " logits "\n"                                                           \
+    "linear(x=%5 w=%3 y=%6) act=none in_out=0 layer=2\n"
+    becomes(LAST_ROW("F32", "out"), PURE_TEXT, LAST_ROW("BF16", "exact out"));
+    becomes("%1 input F32[B,4] \"x\" layer=0 in keep\n"
+            "%2 weight F32[2,4] \"a\" layer=2 in keep\n"
+            "%3 weight F32[9,2] \"b\" layer=2 in keep\n"
+            "%4 weight F32[9,4] \"w\" layer=2 in keep\n"
+            "%5 activation F32[B,2] layer=2\n"
+            "linear(x=%1 w=%2 y=%5) act=none in_out=0 layer=2\n"
+            "%6 activation F32[B,9] layer=2\n"
+            "linear(x=%5 w=%3 y=%6) act=none in_out=0 layer=2\n"
+            "%7 activation F32[B,9] \"logits\" layer=2 out\n"
+            "linear(x=%1 w=%4 add=%6 y=%7) act=none in_out=0 layer=2\n",
+            PURE_TEXT,
+            "%1 input F32[B,4] \"x\" layer=0 in keep\n"
+            "%2 weight BF16[2,4] \"a\" layer=2 in keep\n"
+            "%3 weight BF16[9,2] \"b\" layer=2 in keep\n"
+            "%4 weight BF16[9,4] \"w\" layer=2 in keep\n"
+            "%8 activation F32[2,4] layer=2 exact\n"
+            "cast(x=%2 y=%8) layer=2\n"
+            "%5 activation F32[B,2] layer=2\n"
+            "linear(x=%1 w=%8 y=%5) act=none in_out=0 layer=2\n"
+            "%9 activation F32[9,2] layer=2 exact\n"
+            "cast(x=%3 y=%9) layer=2\n"
+            "%6 activation F32[B,9] layer=2\n"
+            "linear(x=%5 w=%9 y=%6) act=none in_out=0 layer=2\n"
+            "%10 activation F32[9,4] layer=2 exact\n"
+            "cast(x=%4 y=%10) layer=2\n"
+            "%7 activation F32[B,9] \"logits\" layer=2 out\n"
+            "linear(x=%1 w=%10 add=%6 y=%7) act=none in_out=0 layer=2\n");
+}
+
 /* Over sequences nothing is narrow: casts stand where the two meet. A gradient with two writers stays wide. */
 static void bf16_casts_between_tokens_and_sequences(void **state)
 {
@@ -188,6 +232,7 @@ int main(void)
         cmocka_unit_test(bf16_keeps_copies),
         cmocka_unit_test(pure_bf16_stores_weights_once),
         cmocka_unit_test(pure_bf16_widens_for_norms_and_heads),
+        cmocka_unit_test(pure_bf16_reads_the_head_of_a_text),
         cmocka_unit_test(a_mask_is_kept_for_who_reads_it),
     };
     return cmocka_run_group_tests_name("precision", tests, NULL, NULL);

@@ -105,9 +105,21 @@ static void test_seeds(void **state)
     json_decref(c);
 }
 
+/* With --bf16 weights are kept in 16 bits, since nothing is trained: where fp32 has no room they fit. */
+static void test_weights_of_16_bits(void **state)
+{
+    (void)state;
+    const char *model = fixture("golden/generate/phi3");
+    const char *const *one =
+        ARGS("generate", "--model", model, "--data", join(model, "prompts.jsonl"), "--json", "--device", "cpu",
+             "--per-device-eval-batch-size", "1", "--max-new-tokens", "2", "--memory-budget", "50KB");
+    expect_snug(4, said(), one, NULL);
+    expect_snug(0, said(), one, ARGS("--bf16"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_greedy), cmocka_unit_test(test_adapter),
-                                       cmocka_unit_test(test_seeds)};
+                                       cmocka_unit_test(test_seeds), cmocka_unit_test(test_weights_of_16_bits)};
     return cmocka_run_group_tests(tests, open_folder, close_folder);
 }

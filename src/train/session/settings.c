@@ -79,7 +79,7 @@ int settings_precision(const struct options *o, const struct backend *b, struct 
     enum dtype type = options_dtype(o);
     *out = (struct precision){.wide = b->facts.float_type,
                               .narrow = b->facts.float_type,
-                              .pure = o->dtype == OPT_DTYPE_PURE_BF16,
+                              .pure = options_pure(o),
                               .narrow_grads = true,
                               .narrow_sums = o->gradient_accumulation_dtype == OPT_GRADIENTS_MODEL};
     if (b->facts.float_type != DT_F32)
@@ -128,7 +128,7 @@ struct update settings_update(const struct options *o, const struct backend *b)
                            .weight_decay = o->weight_decay,
                            .max_grad_norm = max_grad_norm(o),
                            .state_type = b->facts.float_type,
-                           .rounds = o->dtype == OPT_DTYPE_PURE_BF16};
+                           .rounds = options_pure(o)};
 }
 
 struct choices settings_choices(const struct options *o, const struct backend *b, const struct model_config *model)
@@ -138,7 +138,7 @@ struct choices settings_choices(const struct options *o, const struct backend *b
         o->weight_copies == OPT_KEEP_RESIDENT ||
         (o->weight_copies == OPT_KEEP_AUTO && (!b->facts.host_memory || travel || o->offload_param == OPT_OFFLOAD_CPU));
     int all = (int)model->layers + 2; /* with the embeddings and the head */
-    bool copied = options_dtype(o) != DT_F32 && o->dtype != OPT_DTYPE_PURE_BF16 &&
+    bool copied = options_dtype(o) != DT_F32 && !options_pure(o) &&
                   !optimizer_averages((enum optimizer)o->optim); /* training and evaluation have different ones */
     return (struct choices){
         .accumulation = o->gradient_accumulation_steps,
