@@ -482,14 +482,14 @@ int64_t ISA(product_workspace)(const struct product *p, int threads)
 }
 
 /* Tasks, numbered block by block, are handed out in runs that get shorter: a part of what is left, of whole blocks
- * while it is that much. So a thread packs few blocks of A, and all end together. The first task of a run; `tasks` from
- * the last run on. */
+ * while there is one for each thread. So a thread packs few blocks of A, and all end together. The first task of a run;
+ * `tasks` from the last run on. */
 static int64_t run_start(int64_t run, int64_t tasks, int64_t groups, int threads)
 {
     int64_t left = tasks;
     for (; run > 0 && left > 0; run--) {
         int64_t n = larger(left / (2 * threads), 1);
-        left -= n > groups ? n / groups * groups : n;
+        left -= left >= threads * groups ? larger(n / groups, 1) * groups : n;
     }
     return tasks - left;
 }
