@@ -270,7 +270,8 @@ bool update_decays(const struct value *weight); /* false for biases and norms, a
  * - with sums_beside and without accumulation behind the backward nodes of a layer, on LANE_SUMS: of owners' sums those of several layers
  *   at once, until each has about as much;
  * - with zero_stage 2 in each micro-step: a rank's gradients (KIN_PART) live in the program, and behind the backward nodes of a layer their
- *   sum goes to the owner, where alone it persists (KIN_GRADIENT).
+ *   sum goes to the owner, where alone it persists (KIN_GRADIENT). With sums_beside that is on LANE_SUMS, and the first node behind the
+ *   next layer's sums waits for it, so that two layers' gradients live at once.
  * Requires: precision done, no update yet. Keeps: everything else. */
 
 /* share: what the nodes of one rank have written of what all keep, such as weights, all get from it (broadcast). Requires: update done.
