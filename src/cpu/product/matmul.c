@@ -99,72 +99,59 @@ static struct form form_of(const struct product *p)
     return f;
 }
 
-/* sum (rows,NR) = the first `rows` columns of a (steps,MR) times b (steps,NR), or added to it. */
-SIMD void vector_rows(float *sum, int rows, const uint32_t *a, const uint32_t *b, int64_t steps, bool add, bool pairs)
-{
-    vf t[MR][2];
-    UNROLL for (int r = 0; r < rows; r++)
-    {
-        t[r][0] = add ? vf_load(sum + r * NR) : vf_set1(0);
-        t[r][1] = add ? vf_load(sum + r * NR + VF_LANES) : vf_set1(0);
-    }
-    for (int64_t s = 0; s < steps; s++) {
-        vu b0 = vu_load(b + s * NR), b1 = vu_load(b + s * NR + VF_LANES);
-        UNROLL for (int r = 0; r < rows; r++)
-        {
-            vu ar = vu_set1(a[s * MR + r]);
-            t[r][0] = pairs ? vf_dot_pairs(t[r][0], ar, b0) : vf_fma((vf)ar, (vf)b0, t[r][0]);
-            t[r][1] = pairs ? vf_dot_pairs(t[r][1], ar, b1) : vf_fma((vf)ar, (vf)b1, t[r][1]);
-        }
-    }
-    UNROLL for (int r = 0; r < rows; r++)
-    {
-        vf_store(sum + r * NR, t[r][0]);
-        vf_store(sum + r * NR + VF_LANES, t[r][1]);
-    }
-}
+/* Where a row has its word of step s: `row` bytes behind that of the row before, `step` behind that of the step before. */
+struct rows {
+    const char *at;
+    int64_t row, step;
+};
 
-/* The same of `rows` or some more, up to MR: thirds of a tile, so that the last one of few rows does not cost as a whole. */
-SIMD void vector_tile(float *sum, int64_t rows, const uint32_t *a, const uint32_t *b, int64_t steps, bool add,
-                      bool pairs)
-{
-    enum { THIRD = (MR + 2) / 3 };
-    if (rows > 2 * THIRD)
-        vector_rows(sum, MR, a, b, steps, add, pairs);
-    else if (rows > THIRD)
-        vector_rows(sum, 2 * THIRD, a, b, steps, add, pairs);
-    else
-        vector_rows(sum, THIRD, a, b, steps, add, pairs);
-}
-
-/* The same of MR rows of A that lie along k, `pitch` bytes apart. Rows are addressed by threes: from one pointer once and twice the pitch. */
-SIMD void vector_lying(float *sum, const char *a, int64_t pitch, const uint32_t *b, int64_t steps, bool add, bool pairs)
+/* sum (n,NR) = n rows times b (steps,NR), or added to it. Rows are addressed by threes: from one pointer by once and twice `row`. */
+SIMD void vector_rows(float *sum, int n, struct rows a, const uint32_t *b, int64_t steps, bool add, bool pairs)
 {
     enum { THREES = (MR + 2) / 3 };
-    const char *row[THREES];
+    const char *three[THREES];
     vf t[MR][2];
-    UNROLL for (int i = 0; i < THREES; i++) row[i] = a + 3 * i * pitch;
-    UNROLL for (int r = 0; r < MR; r++)
+    UNROLL for (int i = 0; i < THREES; i++) three[i] = a.at + 3 * i * a.row;
+    UNROLL for (int r = 0; r < n; r++)
     {
         t[r][0] = add ? vf_load(sum + r * NR) : vf_set1(0);
         t[r][1] = add ? vf_load(sum + r * NR + VF_LANES) : vf_set1(0);
     }
     for (int64_t s = 0; s < steps; s++) {
         vu b0 = vu_load(b + s * NR), b1 = vu_load(b + s * NR + VF_LANES);
-        UNROLL for (int r = 0; r < MR; r++)
+        UNROLL for (int r = 0; r < n; r++)
         {
             uint32_t word;
-            memcpy(&word, row[r / 3] + r % 3 * pitch + 4 * s, sizeof word);
+            memcpy(&word, three[r / 3] + r % 3 * a.row + s * a.step, sizeof word);
             vu ar = vu_set1(word);
             t[r][0] = pairs ? vf_dot_pairs(t[r][0], ar, b0) : vf_fma((vf)ar, (vf)b0, t[r][0]);
             t[r][1] = pairs ? vf_dot_pairs(t[r][1], ar, b1) : vf_fma((vf)ar, (vf)b1, t[r][1]);
         }
     }
-    UNROLL for (int r = 0; r < MR; r++)
+    UNROLL for (int r = 0; r < n; r++)
     {
         vf_store(sum + r * NR, t[r][0]);
         vf_store(sum + r * NR + VF_LANES, t[r][1]);
     }
+}
+
+/* Packed rows, a (steps,MR): n or some more, up to MR. Thirds of a tile, so that the last one of few rows does not cost as a whole. */
+SIMD void vector_tile(float *sum, int64_t n, const uint32_t *a, const uint32_t *b, int64_t steps, bool add, bool pairs)
+{
+    enum { THIRD = (MR + 2) / 3 };
+    struct rows rows = {(const char *)a, 4, 4 * MR};
+    if (n > 2 * THIRD)
+        vector_rows(sum, MR, rows, b, steps, add, pairs);
+    else if (n > THIRD)
+        vector_rows(sum, 2 * THIRD, rows, b, steps, add, pairs);
+    else
+        vector_rows(sum, THIRD, rows, b, steps, add, pairs);
+}
+
+/* MR rows that lie along k, `pitch` bytes apart. */
+SIMD void vector_lying(float *sum, const char *a, int64_t pitch, const uint32_t *b, int64_t steps, bool add, bool pairs)
+{
+    vector_rows(sum, MR, (struct rows){a, pitch, 4}, b, steps, add, pairs);
 }
 
 static void tile_f32(float *sum, int64_t rows, const uint32_t *a, const uint32_t *b, int64_t steps, bool add)
