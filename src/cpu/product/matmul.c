@@ -1,8 +1,7 @@
 /* The matrix product. Bound by multiply-adds: 95 % of what the processor can do is reached as follows.
  *
- * A register tile of C is summed over k: MR rows by NR columns in vector registers, per step NR values of B loaded and MR
- * values of A broadcast; or, for bf16, in blocks of 2 by 2 by arm64's matrix instruction (bfmmla.h), or AMX_ROWS by
- * AMX_COLUMNS in the tiles of AMX (amx.h). For that both operands lie in panels (panels.h).
+ * A tile of C is summed over k in registers (register_tile.h). For that operands lie in panels (panels.h), or are read
+ * where they lie, if their rows lie along k.
  *
  * K is cut twice. A run is so short that a panel's run of B stays in the first-level cache while the tiles of a block
  * of rows are summed, one after the other. A stretch of many runs is so short that the block's rows of A, packed, stay
@@ -14,12 +13,13 @@
  * a range of panels of B: its thread packs these rows of A, run by run. With few rows there is nothing to share: each
  * thread packs the panels of B that it multiplies, which then are in its own cache, and all of A is packed first.
  *
- * A whose rows lie along k is read where it lies, but for the last rows of C: by the vectors of x86, and where rows are few by
- * the matrix unit. It is packed again with each task, which took a tenth of a product of 512 rows. */
+ * Read where they lie are: A by the vectors of x86, and by the matrix unit where rows are few, but for the last rows of C; and B
+ * by up to as many rows as a vector, but for the last columns. Packing A, again with each task, took a tenth of a product of 512
+ * rows, and packing B half of one of 16. */
 #include "cpu/product/product.h"
 
 #include "cpu/product/epilogue.h"
-#include "cpu/product/panels.h"
+#include "cpu/product/register_tile.h"
 
 #include <omp.h>
 
@@ -54,7 +54,7 @@ static int64_t round_up(int64_t bytes)
     return (bytes + 63) / 64 * 64;
 }
 
-/* ---- the register tile ---- */
+/* ---- forms ---- */
 
 /* How products of a type are computed. */
 struct form {
@@ -99,207 +99,6 @@ static struct form form_of(const struct product *p)
     return f;
 }
 
-/* Where a row has its word of step s: `row` bytes behind that of the row before, `step` behind that of the step before. */
-struct rows {
-    const char *at;
-    int64_t row, step;
-};
-
-/* sum (n,NR) = n rows times b (steps,NR), or added to it. Rows are addressed by threes: from one pointer by once and twice `row`. */
-SIMD void vector_rows(float *sum, int n, struct rows a, const uint32_t *b, int64_t steps, bool add, bool pairs)
-{
-    enum { THREES = (MR + 2) / 3 };
-    const char *three[THREES];
-    vf t[MR][2];
-    UNROLL for (int i = 0; i < THREES; i++) three[i] = a.at + 3 * i * a.row;
-    UNROLL for (int r = 0; r < n; r++)
-    {
-        t[r][0] = add ? vf_load(sum + r * NR) : vf_set1(0);
-        t[r][1] = add ? vf_load(sum + r * NR + VF_LANES) : vf_set1(0);
-    }
-    for (int64_t s = 0; s < steps; s++) {
-        vu b0 = vu_load(b + s * NR), b1 = vu_load(b + s * NR + VF_LANES);
-        UNROLL for (int r = 0; r < n; r++)
-        {
-            uint32_t word;
-            memcpy(&word, three[r / 3] + r % 3 * a.row + s * a.step, sizeof word);
-            vu ar = vu_set1(word);
-            t[r][0] = pairs ? vf_dot_pairs(t[r][0], ar, b0) : vf_fma((vf)ar, (vf)b0, t[r][0]);
-            t[r][1] = pairs ? vf_dot_pairs(t[r][1], ar, b1) : vf_fma((vf)ar, (vf)b1, t[r][1]);
-        }
-    }
-    UNROLL for (int r = 0; r < n; r++)
-    {
-        vf_store(sum + r * NR, t[r][0]);
-        vf_store(sum + r * NR + VF_LANES, t[r][1]);
-    }
-}
-
-/* Packed rows, a (steps,MR): n or some more, up to MR. Thirds of a tile, so that the last one of few rows does not cost as a whole. */
-SIMD void vector_tile(float *sum, int64_t n, const uint32_t *a, const uint32_t *b, int64_t steps, bool add, bool pairs)
-{
-    enum { THIRD = (MR + 2) / 3 };
-    struct rows rows = {(const char *)a, 4, 4 * MR};
-    if (n > 2 * THIRD)
-        vector_rows(sum, MR, rows, b, steps, add, pairs);
-    else if (n > THIRD)
-        vector_rows(sum, 2 * THIRD, rows, b, steps, add, pairs);
-    else
-        vector_rows(sum, THIRD, rows, b, steps, add, pairs);
-}
-
-/* MR rows that lie along k, `pitch` bytes apart. */
-SIMD void vector_lying(float *sum, const char *a, int64_t pitch, const uint32_t *b, int64_t steps, bool add, bool pairs)
-{
-    vector_rows(sum, MR, (struct rows){a, pitch, 4}, b, steps, add, pairs);
-}
-
-static void tile_f32(float *sum, int64_t rows, const uint32_t *a, const uint32_t *b, int64_t steps, bool add)
-{
-    vector_tile(sum, rows, a, b, steps, add, false);
-}
-
-static void lying_f32(float *sum, const char *a, int64_t pitch, const uint32_t *b, int64_t steps, bool add)
-{
-    vector_lying(sum, a, pitch, b, steps, add, false);
-}
-
-static __attribute__((unused)) void lying_pairs(float *sum, const char *a, int64_t pitch, const uint32_t *b,
-                                                int64_t steps, bool add)
-{
-    vector_lying(sum, a, pitch, b, steps, add, true);
-}
-
-static __attribute__((unused)) void tile_pairs(float *sum, int64_t rows, const uint32_t *a, const uint32_t *b,
-                                               int64_t steps, bool add)
-{
-    vector_tile(sum, rows, a, b, steps, add, true);
-}
-
-/* The same with quads: a (steps / QUAD, MR, QUAD), b (steps / QUAD, NR, QUAD), blocks of 2 x 2 in registers. */
-static __attribute__((unused)) void tile_quads(float *sum, const uint32_t *a, const uint32_t *b, int64_t steps,
-                                               bool add)
-{
-    vf t[MR / 2][NR / 2];
-    UNROLL for (int r = 0; r < MR / 2; r++) UNROLL for (int c = 0; c < NR / 2; c += 2)
-    {
-        t[r][c] = add ? vf_load(sum + 2 * r * NR + 2 * c) : vf_set1(0);
-        t[r][c + 1] = add ? vf_load(sum + (2 * r + 1) * NR + 2 * c) : vf_set1(0);
-        swap_blocks(&t[r][c], &t[r][c + 1]);
-    }
-    for (int64_t s = 0; s < steps; s += QUAD)
-        UNROLL for (int r = 0; r < MR / 2; r++)
-        {
-            vu rows = vu_load(a + s * MR + r * VF_LANES);
-            UNROLL for (int c = 0; c < NR / 2; c++) t[r][c] =
-                vf_bfmmla(t[r][c], rows, vu_load(b + s * NR + c * VF_LANES));
-        }
-    UNROLL for (int r = 0; r < MR / 2; r++) UNROLL for (int c = 0; c < NR / 2; c += 2)
-    {
-        swap_blocks(&t[r][c], &t[r][c + 1]);
-        vf_store(sum + 2 * r * NR + 2 * c, t[r][c]);
-        vf_store(sum + (2 * r + 1) * NR + 2 * c, t[r][c + 1]);
-    }
-}
-
-/* VF_LANES columns of sum (VF_LANES,NR) = x times as many rows of B that lie along k, `pitch` bytes apart. x (steps,VF_LANES) has up to
- * so many rows of A. The operands have changed places: nothing of B is packed. */
-SIMD void vector_across(float *sum, const uint32_t *x, const char *b, int64_t pitch, int64_t steps, bool pairs)
-{
-    enum { THREES = (VF_LANES + 2) / 3, LINE = 16 };
-    const char *row[THREES];
-    vu t[VF_LANES];
-    UNROLL for (int i = 0; i < THREES; i++) row[i] = b + 3 * i * pitch;
-    UNROLL for (int r = 0; r < VF_LANES; r++) t[r] = (vu){0};
-    for (int64_t s = 0; s < steps; s++) {
-        if (s % LINE == 0)
-            UNROLL for (int r = 0; r < VF_LANES; r++) /* what comes next */
-                __builtin_prefetch(row[r / 3] + (r % 3 + VF_LANES) * pitch + 4 * s, 0, 2);
-        vu x_s = vu_load(x + s * VF_LANES);
-        UNROLL for (int r = 0; r < VF_LANES; r++)
-        {
-            uint32_t word;
-            memcpy(&word, row[r / 3] + r % 3 * pitch + 4 * s, sizeof word);
-            vf sum_r = (vf)t[r];
-            t[r] = (vu)(pairs ? vf_dot_pairs(sum_r, x_s, vu_set1(word)) : vf_fma((vf)x_s, (vf)vu_set1(word), sum_r));
-        }
-    }
-    transpose(t);
-    UNROLL for (int r = 0; r < VF_LANES; r++) vf_store(sum + r * NR, (vf)t[r]);
-}
-
-/* The same of a panel of B, rows of which are columns of sum. */
-static void across_f32(float *sum, const uint32_t *x, const char *b, int64_t pitch, int64_t steps)
-{
-    for (int h = 0; h < NR; h += VF_LANES)
-        vector_across(sum + h, x, b + h * pitch, pitch, steps, false);
-}
-
-static __attribute__((unused)) void across_pairs(float *sum, const uint32_t *x, const char *b, int64_t pitch,
-                                                 int64_t steps)
-{
-    for (int h = 0; h < NR; h += VF_LANES)
-        vector_across(sum + h, x, b + h * pitch, pitch, steps, true);
-}
-
-/* to (C,R) = from (R,C) transposed; R and C are multiples of VF_LANES, and rows so many floats apart. */
-SIMD void transpose_floats(float *to, int64_t to_pitch, const float *from, int64_t from_pitch, int R, int C)
-{
-    for (int i = 0; i < R; i += VF_LANES)
-        for (int j = 0; j < C; j += VF_LANES) {
-            vu t[VF_LANES];
-            for (int r = 0; r < VF_LANES; r++)
-                t[r] = (vu)vf_load(from + (i + r) * from_pitch + j);
-            transpose(t);
-            for (int r = 0; r < VF_LANES; r++)
-                vf_store(to + (j + r) * to_pitch + i, (vf)t[r]);
-        }
-}
-
-static __attribute__((unused)) void across_unit(float *sum, const uint32_t *x, const char *b, int64_t pitch,
-                                                int64_t steps)
-{
-    float t[AMX_COLUMNS * AMX_ACROSS];
-    amx_column(t, (struct amx_operand){.at = b, .stride = pitch, .second = 16 * pitch, .step = 4 * AMX_WORDS},
-               (struct amx_operand){.at = x, .stride = 4 * AMX_ACROSS, .step = 4 * AMX_WORDS * AMX_ACROSS},
-               steps / AMX_WORDS);
-    transpose_floats(sum, AMX_COLUMNS, t, AMX_ACROSS, AMX_COLUMNS, AMX_ACROSS);
-}
-
-static __attribute__((unused)) void tile_unit(float *sum, int64_t rows, const uint32_t *a, const uint32_t *b,
-                                              int64_t steps, bool add)
-{
-    enum { A_TILE = 4 * 16 * AMX_WORDS, ROW = 4 * AMX_COLUMNS };
-    amx_block(sum, ROW, add, rows > 16,
-              (struct amx_operand){.at = a, .stride = 4 * AMX_WORDS, .second = A_TILE, .step = 2 * A_TILE},
-              (struct amx_operand){.at = b, .stride = ROW, .second = ROW / 2, .step = AMX_WORDS * ROW},
-              steps / AMX_WORDS);
-}
-
-static __attribute__((unused)) void lying_unit(float *sum, const char *a, int64_t pitch, const uint32_t *b,
-                                               int64_t steps, bool add)
-{
-    enum { ROW = 4 * AMX_COLUMNS };
-    amx_block(sum, ROW, add, true,
-              (struct amx_operand){.at = a, .stride = pitch, .second = 16 * pitch, .step = 4 * AMX_WORDS},
-              (struct amx_operand){.at = b, .stride = ROW, .second = ROW / 2, .step = AMX_WORDS * ROW},
-              steps / AMX_WORDS);
-}
-
-/* A tile of which `rows` rows are there. */
-static void tile(enum words words, float *sum, int64_t rows, const uint32_t *a, const uint32_t *b, int64_t steps,
-                 bool add)
-{
-    if (AMX && words == WORDS_TILES)
-        tile_unit(sum, rows, a, b, steps, add);
-    else if (BFMMLA && words == WORDS_QUADS)
-        tile_quads(sum, a, b, steps, add);
-    else if (BF16_PAIRS && words == WORDS_PAIRS)
-        tile_pairs(sum, rows, a, b, steps, add);
-    else
-        tile_f32(sum, rows, a, b, steps, add);
-}
-
 /* Whether rows of an operand that lie along k can be read where they lie. */
 static bool rows_lie(const struct product *p, const struct form *f)
 {
@@ -324,14 +123,8 @@ static int64_t panels_that_lie(const struct product *p, const struct form *f)
 static void tile_where_it_lies(const struct product *p, const struct form *f, float *sum, const uint32_t *b, int64_t t,
                                int64_t s, int64_t steps, bool add)
 {
-    int64_t bytes = f->words == WORDS_F32 ? 4 : 2, pitch = p->a_pitch * bytes;
-    const char *a = (const char *)p->a + t * f->rows * pitch + 4 * s;
-    if (AMX && f->words == WORDS_TILES)
-        lying_unit(sum, a, pitch, b, steps, add);
-    else if (BF16_PAIRS && f->words == WORDS_PAIRS)
-        lying_pairs(sum, a, pitch, b, steps, add);
-    else
-        lying_f32(sum, a, pitch, b, steps, add);
+    int64_t pitch = p->a_pitch * (f->words == WORDS_F32 ? 4 : 2);
+    tile_lying(f->words, sum, (const char *)p->a + t * f->rows * pitch + 4 * s, pitch, b, steps, add);
 }
 
 /* ---- packing ---- */
@@ -628,13 +421,7 @@ static void few_panel(const struct product *p, const struct form *f, const struc
 static void across_panel(const struct product *p, const struct form *f, const uint32_t *x, float *sum, int64_t j)
 {
     int64_t pitch = p->b_pitch * (f->words == WORDS_F32 ? 4 : 2);
-    const char *b = (const char *)p->b + j * pitch;
-    if (AMX && f->words == WORDS_TILES)
-        across_unit(sum, x, b, pitch, f->steps);
-    else if (BF16_PAIRS && f->words == WORDS_PAIRS)
-        across_pairs(sum, x, b, pitch, f->steps);
-    else
-        across_f32(sum, x, b, pitch, f->steps);
+    tile_across(f->words, sum, x, (const char *)p->b + j * pitch, pitch, f->steps);
     epilogue(p, sum, f->columns, 0, f->across, j);
 }
 
