@@ -159,11 +159,6 @@ enum dtype options_dtype(const struct options *o)
     return bf16 ? DT_BF16 : o->dtype == OPT_DTYPE_FP16 ? DT_F16 : DT_F32;
 }
 
-bool options_pure(const struct options *o)
-{
-    return o->dtype == OPT_DTYPE_PURE_BF16 || (o->dtype == OPT_DTYPE_BF16 && o->command == CMD_GENERATE);
-}
-
 void options_init(struct options *o, unsigned command)
 {
     *o = (struct options){.command = command};

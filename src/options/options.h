@@ -227,9 +227,6 @@ static inline bool options_follows(const struct options *o)
 /* What --dtype stores numbers in. tf32 is DT_F32: only products round. */
 enum dtype options_dtype(const struct options *o);
 
-/* Whether weights are kept in 16 bits: as asked for, and where nothing is trained but text is written, of which each token reads them all. */
-bool options_pure(const struct options *o);
-
 /* The layers of a segment whose activations are computed again, by --recompute or --gradient-checkpointing; 0: none. */
 enum { RECOMPUTE_AUTO = -1, RECOMPUTE_UNKNOWN = -2 };
 int options_recompute(const struct options *o);

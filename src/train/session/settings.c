@@ -2,6 +2,7 @@
 
 #include "cuda/sheet.h"
 #include "train/forecast/exchange.h"
+#include "train/session/prompts.h"
 
 #include <math.h>
 
@@ -79,7 +80,7 @@ int settings_precision(const struct options *o, const struct backend *b, struct 
     enum dtype type = options_dtype(o);
     *out = (struct precision){.wide = b->facts.float_type,
                               .narrow = b->facts.float_type,
-                              .pure = options_pure(o),
+                              .pure = o->dtype == OPT_DTYPE_PURE_BF16,
                               .narrow_grads = true,
                               .narrow_sums = o->gradient_accumulation_dtype == OPT_GRADIENTS_MODEL};
     if (b->facts.float_type != DT_F32)
@@ -128,7 +129,7 @@ struct update settings_update(const struct options *o, const struct backend *b)
                            .weight_decay = o->weight_decay,
                            .max_grad_norm = max_grad_norm(o),
                            .state_type = b->facts.float_type,
-                           .rounds = options_pure(o)};
+                           .rounds = o->dtype == OPT_DTYPE_PURE_BF16};
 }
 
 struct choices settings_choices(const struct options *o, const struct backend *b, const struct model_config *model)
@@ -138,7 +139,7 @@ struct choices settings_choices(const struct options *o, const struct backend *b
         o->weight_copies == OPT_KEEP_RESIDENT ||
         (o->weight_copies == OPT_KEEP_AUTO && (!b->facts.host_memory || travel || o->offload_param == OPT_OFFLOAD_CPU));
     int all = (int)model->layers + 2; /* with the embeddings and the head */
-    bool copied = options_dtype(o) != DT_F32 && !options_pure(o) &&
+    bool copied = options_dtype(o) != DT_F32 && o->dtype != OPT_DTYPE_PURE_BF16 &&
                   !optimizer_averages((enum optimizer)o->optim); /* training and evaluation have different ones */
     return (struct choices){
         .accumulation = o->gradient_accumulation_steps,
@@ -182,6 +183,14 @@ static int check_zero(const struct session *s, struct snug_err *err)
     return SNUG_OK;
 }
 
+/* Whether weights are kept in 16 bits though nobody says so: nothing is trained, and each token that is written reads them all. */
+static bool keeps_narrow_weights(const struct session *s)
+{
+    const struct options *o = s->o;
+    return o->dtype == OPT_DTYPE_BF16 && s->compile.precision.narrow != s->compile.precision.wide &&
+           (o->command == CMD_GENERATE || prompts_are_predicted(s)) && o->weight_copies == OPT_KEEP_AUTO;
+}
+
 int settings_set(struct session *s, struct snug_err *err)
 {
     const struct options *o = s->o;
@@ -209,6 +218,10 @@ int settings_set(struct session *s, struct snug_err *err)
     c->dump_ctx = s->events.ctx;
     c->update = settings_update(o, c->backend);
     s->choices = settings_choices(o, c->backend, &s->model);
+    if (keeps_narrow_weights(s)) {
+        c->precision.pure = true;
+        s->choices.copies = false;
+    }
     if (s->choices.host_activations && c->backend->facts.host_memory)
         session_note(s, "activations stay where they are: the %s device computes in the host's memory",
                      c->backend->name);
