@@ -77,6 +77,32 @@ static void several_files_are_one_table(void **state)
     }
 }
 
+/* An array is read piece by piece: whatever is in its rows, and wherever a piece ends, they are those of JSON lines. */
+static void an_array_has_the_rows_of_lines(void **state)
+{
+    (void)state;
+    static const char *const rows[] = {
+        "{\"text\":\"world ]}, [{ \\\\\",\"label\":\"b\"}",
+        "{\"label\":\"a\",\"text\":\"ice \\\"cream\\\"},\",\"more\":[[{\"x\":[1,2]}],\"]\"]}",
+        "{\"text\":\"un\",\"label\":\"c\",\"no\":{}}"};
+    enum { ROWS = 60000, MOST = 80 };
+    char *lines = malloc((size_t)ROWS * MOST), *array = malloc((size_t)ROWS * (MOST + 4));
+    size_t n = 0, m = 0;
+    for (int i = 0; i < ROWS; i++) {
+        const char *row = rows[i * 7 % 11 % 3];
+        n += (size_t)sprintf(lines + n, "%s\n", row);
+        m += (size_t)sprintf(array + m, "%s%s%s", i ? "," : " \n[", i % 5 ? "" : "\r\n\t", row);
+    }
+    sprintf(array + m, "\n]\n\n");
+    struct dataset a = text("a.json", array, TASK_CLASS), b = text("a.jsonl", lines, TASK_CLASS);
+    assert_int_equal(a.n_rows, ROWS);
+    check_same_rows(&a, &b);
+    dataset_close(&a);
+    dataset_close(&b);
+    free(lines);
+    free(array);
+}
+
 static void files_must_agree(void **state)
 {
     (void)state;
@@ -181,6 +207,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(several_files_are_one_table),
+        cmocka_unit_test(an_array_has_the_rows_of_lines),
         cmocka_unit_test(files_must_agree),
         cmocka_unit_test(text_files),
         cmocka_unit_test(guesses_are_said),

@@ -2,9 +2,8 @@
 
 #include "format/json.h"
 
+#include <stdio.h>
 #include <string.h>
-
-enum { ARRAY_BYTES = 256 << 20 }; /* an array is held in memory as a whole */
 
 static bool is_blank(char ch)
 {
@@ -19,24 +18,19 @@ static char first_character(const struct source *s)
     return i < s->n ? s->buf[i] : 0;
 }
 
-static int open_array(const struct io *io, struct jsonl *j, struct snug_err *err)
+/* Uses up n bytes. */
+static void advance(struct jsonl *j, size_t n)
 {
-    char *text;
-    size_t bytes;
-    TRY(io_read_file(io, j->path, ARRAY_BYTES, &text, &bytes, err));
-    j->hash = hash_bytes(text, bytes);
-    int code = json_parse(text, bytes, j->path, &j->array, err);
-    mem_free(text);
-    return code;
+    struct source *s = &j->source;
+    for (size_t end = s->i + n; s->i < end; s->i++) {
+        bool new_line = s->buf[s->i] == '\n';
+        s->line += new_line;
+        j->column = new_line ? 1 : j->column + 1;
+    }
 }
 
 static int check_first(const struct jsonl *j, char first, struct snug_err *err)
 {
-    if (first == '[' && j->source.packed)
-        return err_set(err, SNUG_ERR_INPUT,
-                       "%s:1: '[' where an object was expected; decompress the file if it is one array", j->path);
-    if (first == '[' && j->source.is_stream)
-        return err_set(err, SNUG_ERR_INPUT, "%s:1: '[' where an object was expected; write one object a line", j->path);
     if (first == '[')
         return err_set(err, SNUG_ERR_INPUT,
                        "%s:1: '[' where an object was expected; name the file .json if it is one array", j->path);
@@ -47,15 +41,25 @@ static int check_first(const struct jsonl *j, char first, struct snug_err *err)
     return SNUG_OK;
 }
 
+/* Behind the first character of a source that is open. */
+static int begin(struct jsonl *j, struct snug_err *err)
+{
+    char first = first_character(&j->source);
+    j->is_array = first == '[' && j->array_allowed;
+    j->column = 1;
+    if (!j->is_array)
+        return check_first(j, first, err);
+    while (is_blank(j->source.buf[j->source.i]))
+        advance(j, 1);
+    advance(j, 1);
+    return SNUG_OK;
+}
+
 int jsonl_open(const struct io *io, const char *path, bool array_allowed, struct jsonl *j, struct snug_err *err)
 {
     *j = (struct jsonl){.path = path, .array_allowed = array_allowed, .source.fd = -1};
     TRY(source_open(io, path, &j->source, err));
-    char first = first_character(&j->source);
-    bool array = first == '[' && array_allowed && !j->source.packed;
-    if (array)
-        source_close(&j->source);
-    int code = array ? open_array(io, j, err) : check_first(j, first, err);
+    int code = begin(j, err);
     if (code)
         jsonl_close(j);
     return code;
@@ -63,10 +67,143 @@ int jsonl_open(const struct io *io, const char *path, bool array_allowed, struct
 
 int jsonl_open_source(struct source *source, struct jsonl *j, struct snug_err *err)
 {
-    *j = (struct jsonl){.path = source->path, .source = *source};
+    *j = (struct jsonl){.path = source->path, .source = *source, .array_allowed = true};
     *source = (struct source){.fd = -1};
-    return check_first(j, first_character(&j->source), err);
+    return begin(j, err);
 }
+
+/* ---- an array ---- */
+
+static int add_text(struct jsonl *j, size_t n, struct snug_err *err)
+{
+    if (j->n_text + n > SOURCE_ROW_BYTES)
+        return err_at(err, SNUG_ERR_INPUT, j->place, "a row of more than %d bytes; split the text", SOURCE_ROW_BYTES);
+    if (!MEM_GROW(j->text, j->text_cap, j->n_text + n + 1))
+        return err_no_memory(err, j->n_text + n + 1);
+    memcpy(j->text + j->n_text, j->source.buf + j->source.i, n);
+    j->n_text += n;
+    return SNUG_OK;
+}
+
+/* The next character that is not blank, which is not used up; 0 at the end of the file. */
+static int peek(struct jsonl *j, char *ch, struct snug_err *err)
+{
+    struct source *s = &j->source;
+    for (*ch = 0; !*ch;) {
+        if (s->i == s->n)
+            TRY(source_fill(s, err));
+        if (s->i == s->n)
+            return SNUG_OK;
+        if (is_blank(s->buf[s->i]))
+            advance(j, 1);
+        else
+            *ch = s->buf[s->i];
+    }
+    return SNUG_OK;
+}
+
+static int bad_array(const struct jsonl *j, const char *what, struct snug_err *err)
+{
+    return err_set(err, SNUG_ERR_INPUT, "%s:%lld:%lld: %s", j->path, (long long)j->source.line, (long long)j->column,
+                   what);
+}
+
+/* Where in an item of the array a reader is. */
+struct nesting {
+    int64_t depth;
+    bool in_string, escaped;
+};
+
+/* How many of n bytes belong to the item; *ended when its last one does. */
+static size_t to_item_end(struct nesting *at, const char *s, size_t n, bool *ended)
+{
+    for (size_t i = 0; i < n; i++) {
+        char ch = s[i];
+        bool opens = ch == '{' || ch == '[', closes = ch == '}' || ch == ']';
+        if (at->in_string) {
+            at->in_string = at->escaped || ch != '"';
+            at->escaped = !at->escaped && ch == '\\';
+        } else if (at->depth == 0 && (ch == ',' || closes)) { /* behind a number or a word */
+            *ended = true;
+            return i;
+        } else {
+            at->in_string = ch == '"';
+            at->depth += opens - closes;
+        }
+        if (closes && !at->in_string && at->depth == 0) {
+            *ended = true;
+            return i + 1;
+        }
+    }
+    return n;
+}
+
+/* From the first character of an item on. */
+static int take_item(struct jsonl *j, struct snug_err *err)
+{
+    struct source *s = &j->source;
+    struct nesting at = {0};
+    j->from_line = s->line;
+    j->from_column = j->column;
+    for (bool ended = false; !ended;) {
+        if (s->i == s->n)
+            TRY(source_fill(s, err));
+        if (s->i == s->n)
+            return bad_array(j, "the file ends within the array; is it whole?", err);
+        size_t n = to_item_end(&at, s->buf + s->i, s->n - s->i, &ended);
+        TRY(add_text(j, n, err));
+        advance(j, n);
+    }
+    return j->n_text ? SNUG_OK : bad_array(j, "a row expected", err);
+}
+
+/* The text of the next item; n_text is 0 behind the last. */
+static int read_item(struct jsonl *j, struct snug_err *err)
+{
+    char ch;
+    j->n_text = 0;
+    TRY(peek(j, &ch, err));
+    if (ch == ',' && j->item) {
+        advance(j, 1);
+        TRY(peek(j, &ch, err));
+        if (ch == ']' || ch == ',')
+            return bad_array(j, "no row behind ','; leave the comma out", err);
+    } else if (ch && ch != ']' && j->item)
+        return bad_array(j, "',' or ']' expected behind a row", err);
+    if (ch != ']')
+        return take_item(j, err);
+    advance(j, 1);
+    TRY(peek(j, &ch, err));
+    return ch ? bad_array(j, "something behind the end of the array; take it out", err) : SNUG_OK;
+}
+
+/* json_parse counts from 1:1 in what it is given; its message gets the place in the file instead. */
+static int parse_item(struct jsonl *j, struct snug_err *err)
+{
+    struct snug_err e;
+    long long line, column;
+    int code = json_parse(j->text, j->n_text, "row", &j->row, &e), behind = 0;
+    if (!code)
+        return SNUG_OK;
+    if (sscanf(e.text, "row:%lld:%lld: %n", &line, &column, &behind) < 2 || !behind)
+        return err_at(err, code, j->place, "%s", e.text);
+    column += line == 1 ? j->from_column - 1 : 0;
+    return err_set(err, code, "%s:%lld:%lld: %s", j->path, (long long)j->from_line + line - 1, column, e.text + behind);
+}
+
+static int next_item(struct jsonl *j, struct snug_err *err)
+{
+    if (j->ended)
+        return SNUG_OK;
+    j->place = (struct place){.path = j->path, .n = j->item, .is_row = true};
+    TRY(read_item(j, err));
+    j->ended = !j->n_text;
+    j->item += !j->ended;
+    j->source.row++;
+    return j->ended ? SNUG_OK : parse_item(j, err);
+}
+
+/* ---- lines ---- */
 
 /* The next line that is not blank; n_text is 0 at the end of the file. */
 static int read_line(struct jsonl *j, struct snug_err *err)
@@ -121,18 +258,17 @@ static int parse_line(struct jsonl *j, struct snug_err *err)
     return err_set(err, code, "%s:%lld:%s", j->path, (long long)j->place.n, text);
 }
 
+static int next_line(struct jsonl *j, struct snug_err *err)
+{
+    TRY(read_line(j, err));
+    return j->n_text ? parse_line(j, err) : SNUG_OK;
+}
+
 int jsonl_next(struct jsonl *j, struct snug_err *err)
 {
-    if (j->array) {
-        j->place = (struct place){.path = j->path, .n = (int64_t)j->item, .is_row = true};
-        j->row = json_array_get(j->array, j->item++); /* borrowed; NULL past the end */
-    } else {
-        json_decref(j->row);
-        j->row = NULL;
-        TRY(read_line(j, err));
-        if (j->n_text)
-            TRY(parse_line(j, err));
-    }
+    json_decref(j->row);
+    j->row = NULL;
+    TRY(j->is_array ? next_item(j, err) : next_line(j, err));
     if (j->row && !json_is_object(j->row))
         return err_at(err, SNUG_ERR_INPUT, j->place, "not an object; write {\"text\": ..., \"label\": ...}");
     return SNUG_OK;
@@ -140,7 +276,7 @@ int jsonl_next(struct jsonl *j, struct snug_err *err)
 
 struct hash128 jsonl_hash(const struct jsonl *j)
 {
-    return j->array ? j->hash : source_hash(&j->source);
+    return source_hash(&j->source);
 }
 
 void jsonl_close(struct jsonl *j)
@@ -148,9 +284,6 @@ void jsonl_close(struct jsonl *j)
     source_close(&j->source);
     mem_free(j->text);
     j->text = NULL;
-    if (j->array)
-        json_decref(j->array);
-    else
-        json_decref(j->row);
-    j->array = j->row = NULL;
+    json_decref(j->row);
+    j->row = NULL;
 }

@@ -206,11 +206,11 @@ void objects_close(struct objects *o)
 
 const char *objects_jq(const struct objects *o)
 {
-    return o->kind != &json ? NULL : o->json.array ? ".[] | " : "";
+    return o->kind != &json ? NULL : o->json.is_array ? ".[] | " : "";
 }
 
 bool objects_was_only_row(struct objects *o)
 {
-    bool lines = o->kind == &json && !o->json.array && !o->json.source.is_stream;
+    bool lines = o->kind == &json && !o->json.is_array && !o->json.source.is_stream;
     return lines && !jsonl_next(&o->json, NULL) && !o->json.row;
 }
