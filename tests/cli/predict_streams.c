@@ -80,6 +80,14 @@ static void a_pipe_is_answered_row_by_row(void **state)
     assert_non_null(strstr(hear(&c, 1), "\"text\":\"still going\""));
     assert_int_equal(end(&c), 0);
 
+    c = start(ARGS(NULL)); /* an array */
+    say(&c, "[ {\"text\":\"a\"}\n");
+    assert_non_null(strstr(hear(&c, 2), ",a\n"));
+    say(&c, ", {\"text\":\"b, ");
+    say(&c, "c]\"}\n]\n");
+    assert_non_null(strstr(hear(&c, 1), ",\"b, c]\"\n"));
+    assert_int_equal(end(&c), 0);
+
     c = start(ARGS(NULL));
     say(&c, "text,n\na b,1\n\"c\n");
     assert_non_null(strstr(hear(&c, 2), "a b,1\n"));
@@ -101,7 +109,10 @@ static void bad_rows_and_signals_in_a_pipe(void **state)
     assert_int_equal(end_of(c.pid), 3);
     close(c.out);
     c = start(ARGS(NULL));
-    say(&c, "[ {\"text\":\"a\"}]\n");
+    say(&c, "[ {\"text\":\"a\"},\n");
+    assert_non_null(strstr(hear(&c, 2), ",a\n"));
+    say(&c, "{\"text\":\"b\"}, ]\n");
+    assert_non_null(strstr(hear(&c, 1), ",b\n"));
     assert_int_equal(end(&c), 3);
     c = start(ARGS("--data-format", "txt"));
     say(&c, "[a] {\n");
