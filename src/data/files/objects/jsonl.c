@@ -41,6 +41,19 @@ static int check_first(const struct jsonl *j, char first, struct snug_err *err)
     return SNUG_OK;
 }
 
+/* The next n bytes to the row being read, called `what` in a message. They are not used up. */
+static int add_text(struct jsonl *j, size_t n, const char *what, struct snug_err *err)
+{
+    if (j->n_text + n > SOURCE_ROW_BYTES)
+        return err_at(err, SNUG_ERR_INPUT, j->place, "a %s of more than %d bytes; split the text", what,
+                      SOURCE_ROW_BYTES);
+    if (!MEM_GROW(j->text, j->text_cap, j->n_text + n + 1))
+        return err_no_memory(err, j->n_text + n + 1);
+    memcpy(j->text + j->n_text, j->source.buf + j->source.i, n);
+    j->n_text += n;
+    return SNUG_OK;
+}
+
 /* Behind the first character of a source that is open. */
 static int begin(struct jsonl *j, struct snug_err *err)
 {
@@ -73,17 +86,6 @@ int jsonl_open_source(struct source *source, struct jsonl *j, struct snug_err *e
 }
 
 /* ---- an array ---- */
-
-static int add_text(struct jsonl *j, size_t n, struct snug_err *err)
-{
-    if (j->n_text + n > SOURCE_ROW_BYTES)
-        return err_at(err, SNUG_ERR_INPUT, j->place, "a row of more than %d bytes; split the text", SOURCE_ROW_BYTES);
-    if (!MEM_GROW(j->text, j->text_cap, j->n_text + n + 1))
-        return err_no_memory(err, j->n_text + n + 1);
-    memcpy(j->text + j->n_text, j->source.buf + j->source.i, n);
-    j->n_text += n;
-    return SNUG_OK;
-}
 
 /* The next character that is not blank, which is not used up; 0 at the end of the file. */
 static int peek(struct jsonl *j, char *ch, struct snug_err *err)
@@ -151,7 +153,7 @@ static int take_item(struct jsonl *j, struct snug_err *err)
         if (s->i == s->n)
             return bad_array(j, "the file ends within the array; is it whole?", err);
         size_t n = to_item_end(&at, s->buf + s->i, s->n - s->i, &ended);
-        TRY(add_text(j, n, err));
+        TRY(add_text(j, n, "row", err));
         advance(j, n);
     }
     return j->n_text ? SNUG_OK : bad_array(j, "a row expected", err);
@@ -219,15 +221,9 @@ static int read_line(struct jsonl *j, struct snug_err *err)
             break;
         char *end = memchr(s->buf + s->i, '\n', s->n - s->i);
         size_t n = (end ? (size_t)(end - s->buf) : s->n) - s->i;
-        if (j->n_text + n > SOURCE_ROW_BYTES)
-            return err_at(err, SNUG_ERR_INPUT, j->place, "a line of more than %d bytes; split the text",
-                          SOURCE_ROW_BYTES);
-        if (!MEM_GROW(j->text, j->text_cap, j->n_text + n + 1))
-            return err_no_memory(err, j->n_text + n + 1);
-        memcpy(j->text + j->n_text, s->buf + s->i, n);
+        TRY(add_text(j, n, "line", err));
         for (size_t i = 0; blank && i < n; i++)
             blank = is_blank(s->buf[s->i + i]);
-        j->n_text += n;
         s->i += n + (end != NULL);
         s->line += end != NULL;
         if (end && !blank)
