@@ -62,8 +62,8 @@ int sniff_format(struct source *s, const struct dataset_options *o, enum data_fo
     size_t blanks = 0;
     while (blanks < n && strchr(" \t", line[blanks]))
         blanks++;
-    if (begins_json(line + blanks, n - blanks)) /* of an array, the reader says that it wants objects */
-        *format = FORMAT_JSONL;
+    if (begins_json(line + blanks, n - blanks))
+        *format = line[blanks] == '[' ? FORMAT_JSON : FORMAT_JSONL;
     else if (o->delimiter || is_separator(line, n) || is_header(o, line, n, ','))
         *format = FORMAT_CSV;
     else if (is_header(o, line, n, '\t'))

@@ -22,15 +22,25 @@ static char first_character(const struct source *s)
 static void advance(struct jsonl *j, size_t n)
 {
     struct source *s = &j->source;
-    for (size_t end = s->i + n; s->i < end; s->i++) {
-        bool new_line = s->buf[s->i] == '\n';
-        s->line += new_line;
-        j->column = new_line ? 1 : j->column + 1;
+    const char *at = s->buf + s->i, *end = at + n, *line_end;
+    for (; at < end && (line_end = memchr(at, '\n', (size_t)(end - at))); at = line_end + 1) {
+        s->line++;
+        j->line_at = s->offset + (line_end + 1 - s->buf);
     }
+    s->i += n;
+}
+
+/* Of the next byte in its line, from 1. */
+static int64_t column(const struct jsonl *j)
+{
+    return j->source.offset + (int64_t)j->source.i - j->line_at + 1;
 }
 
 static int check_first(const struct jsonl *j, char first, struct snug_err *err)
 {
+    if (first == '[' && j->source.is_stream)
+        return err_set(err, SNUG_ERR_INPUT,
+                       "%s:1: '[' where an object was expected; give --data-format json if it is one array", j->path);
     if (first == '[')
         return err_set(err, SNUG_ERR_INPUT,
                        "%s:1: '[' where an object was expected; name the file .json if it is one array", j->path);
@@ -59,7 +69,7 @@ static int begin(struct jsonl *j, struct snug_err *err)
 {
     char first = first_character(&j->source);
     j->is_array = first == '[' && j->array_allowed;
-    j->column = 1;
+    j->line_at = j->source.offset + (int64_t)j->source.i;
     if (!j->is_array)
         return check_first(j, first, err);
     while (is_blank(j->source.buf[j->source.i]))
@@ -78,9 +88,9 @@ int jsonl_open(const struct io *io, const char *path, bool array_allowed, struct
     return code;
 }
 
-int jsonl_open_source(struct source *source, struct jsonl *j, struct snug_err *err)
+int jsonl_open_source(struct source *source, bool array_allowed, struct jsonl *j, struct snug_err *err)
 {
-    *j = (struct jsonl){.path = source->path, .source = *source, .array_allowed = true};
+    *j = (struct jsonl){.path = source->path, .source = *source, .array_allowed = array_allowed};
     *source = (struct source){.fd = -1};
     return begin(j, err);
 }
@@ -106,7 +116,7 @@ static int peek(struct jsonl *j, char *ch, struct snug_err *err)
 
 static int bad_array(const struct jsonl *j, const char *what, struct snug_err *err)
 {
-    return err_set(err, SNUG_ERR_INPUT, "%s:%lld:%lld: %s", j->path, (long long)j->source.line, (long long)j->column,
+    return err_set(err, SNUG_ERR_INPUT, "%s:%lld:%lld: %s", j->path, (long long)j->source.line, (long long)column(j),
                    what);
 }
 
@@ -146,7 +156,7 @@ static int take_item(struct jsonl *j, struct snug_err *err)
     struct source *s = &j->source;
     struct nesting at = {0};
     j->from_line = s->line;
-    j->from_column = j->column;
+    j->from_column = column(j);
     for (bool ended = false; !ended;) {
         if (s->i == s->n)
             TRY(source_fill(s, err));
@@ -183,14 +193,14 @@ static int read_item(struct jsonl *j, struct snug_err *err)
 static int parse_item(struct jsonl *j, struct snug_err *err)
 {
     struct snug_err e;
-    long long line, column;
+    long long line, at;
     int code = json_parse(j->text, j->n_text, "row", &j->row, &e), behind = 0;
     if (!code)
         return SNUG_OK;
-    if (sscanf(e.text, "row:%lld:%lld: %n", &line, &column, &behind) < 2 || !behind)
+    if (sscanf(e.text, "row:%lld:%lld: %n", &line, &at, &behind) < 2 || !behind)
         return err_at(err, code, j->place, "%s", e.text);
-    column += line == 1 ? j->from_column - 1 : 0;
-    return err_set(err, code, "%s:%lld:%lld: %s", j->path, (long long)j->from_line + line - 1, column, e.text + behind);
+    at += line == 1 ? j->from_column - 1 : 0;
+    return err_set(err, code, "%s:%lld:%lld: %s", j->path, (long long)j->from_line + line - 1, at, e.text + behind);
 }
 
 static int next_item(struct jsonl *j, struct snug_err *err)

@@ -4,7 +4,7 @@ struct object_kind {
     const char *called;
     int (*open)(const struct io *io, const char *path, enum data_format format, struct objects *o,
                 struct snug_err *err);
-    int (*open_source)(struct source *source, struct objects *o, struct snug_err *err);
+    int (*open_source)(struct source *source, enum data_format format, struct objects *o, struct snug_err *err);
     int (*next)(struct objects *o, struct snug_err *err);
     struct hash128 (*hash)(const struct objects *o);
     struct source *(*source)(struct objects *o);
@@ -20,9 +20,9 @@ static int json_open(const struct io *io, const char *path, enum data_format for
     return jsonl_open(io, path, format == FORMAT_JSON, &o->json, err);
 }
 
-static int json_open_source(struct source *source, struct objects *o, struct snug_err *err)
+static int json_open_source(struct source *source, enum data_format format, struct objects *o, struct snug_err *err)
 {
-    return jsonl_open_source(source, &o->json, err);
+    return jsonl_open_source(source, format == FORMAT_JSON, &o->json, err);
 }
 
 static int json_next(struct objects *o, struct snug_err *err)
@@ -57,9 +57,9 @@ static int columns_open(const struct io *io, const char *path, enum data_format 
     return conll_open(io, path, &o->conll, err);
 }
 
-static int columns_open_source(struct source *source, struct objects *o, struct snug_err *err)
+static int columns_open_source(struct source *source, enum data_format format, struct objects *o, struct snug_err *err)
 {
-    (void)err;
+    (void)format, (void)err;
     conll_open_source(source, &o->conll);
     return SNUG_OK;
 }
@@ -168,7 +168,7 @@ int objects_open(const struct io *io, const char *path, enum data_format format,
 int objects_open_source(struct source *source, enum data_format format, struct objects *o, struct snug_err *err)
 {
     *o = (struct objects){.kind = kinds[format]}; /* which closes the source, also after a failure */
-    return o->kind->open_source(source, o, err);
+    return o->kind->open_source(source, format, o, err);
 }
 
 int objects_next(struct objects *o, struct snug_err *err)
