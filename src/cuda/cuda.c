@@ -72,7 +72,7 @@ static void memory(const struct backend *b, struct backend_memory *out)
 
 /* ---- several ranks ---- */
 
-/* Sums must not depend on who made them: the other device takes the same algorithms. */
+/* Sums must not depend on who made them: the other device takes the same algorithms, and nobody plans workspaces for it once more. */
 static int take_choices(const struct backend *from, const struct backend *to, struct snug_err *err)
 {
     char *choices;
@@ -80,6 +80,7 @@ static int take_choices(const struct backend *from, const struct backend *to, st
     TRY(from->record->give(from, &choices, err));
     int code = to->record->take(to, choices, &refused, err);
     mem_free(choices);
+    cuda_products_grant(cuda_of(to)->call.products);
     return code || !refused.code ? code : err_set(err, refused.code, "GPUs that are not alike: %s", refused.text);
 }
 

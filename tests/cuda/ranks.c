@@ -8,6 +8,8 @@
 #include "base/dtype.h"
 #include "base/mem.h"
 #include "cuda/device.h"
+#include "cuda/products/algorithms.h"
+#include "cuda/products/nodes.h"
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -308,11 +310,32 @@ static void nobody_waits_for_who_has_left(void **state)
     }
 }
 
+/* Only the first rank plans the run. What its products may use of workspaces the others know: else they would run by other algorithms. */
+static void others_have_the_workspaces_of_products(void **state)
+{
+    (void)state;
+    const struct backend *first, *other;
+    const struct cuda_settings settings = {.ranks = 2};
+    union args_any args = {0};
+    args.linear.x = (struct tensor){.dtype = DT_F32, .ndim = 2, .shape = {272, 272}};
+    args.linear.w = args.linear.y = args.linear.x;
+    assert_int_equal(backend_cuda_open(&settings, &first, NULL), SNUG_OK);
+    struct cuda_product product = cuda_product_of(cuda_of(first)->call.products, OP_linear, &args, false);
+    backend_workspace_bytes(first, OP_linear, &args, 1);
+    int64_t bytes = algorithms_granted(cuda_of(first)->call.products, &product);
+    assert_true(bytes >= 0);
+    assert_int_equal(first->beside(first, 0, &other, NULL), SNUG_OK);
+    assert_int_equal(algorithms_granted(cuda_of(other)->call.products, &product), bytes);
+    backend_close(other);
+    backend_close(first);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(ranks_have_the_sum), cmocka_unit_test(one_rank_has_the_sum),
                                        cmocka_unit_test(ranks_have_what_one_had),
-                                       cmocka_unit_test(nobody_waits_for_who_has_left)};
+                                       cmocka_unit_test(nobody_waits_for_who_has_left),
+                                       cmocka_unit_test(others_have_the_workspaces_of_products)};
     if (!backend_cuda_present()) {
         printf("skipped: no NVIDIA GPU here\n");
         return 77;

@@ -86,6 +86,15 @@ int64_t cuda_products_workspace(struct cuda_products *p, const struct cuda_produ
     return bytes;
 }
 
+void cuda_products_grant(struct cuda_products *p)
+{
+    for (size_t i = 0; i < p->n_algorithms; i++) {
+        struct cuda_product product = p->algorithms[i].product; /* the table may move */
+        if (!p->algorithms[i].hidden)
+            cuda_products_workspace(p, &product);
+    }
+}
+
 bool cuda_products_supported(struct cuda_products *p, const struct cuda_product *product)
 {
     struct algorithm *a;

@@ -25,6 +25,8 @@ int64_t cuda_products_version(const struct cuda_products *p); /* of cuBLASLt, su
  * this layer want, or what the heuristic's first wants at the N that is asked for first. To be asked before the product
  * is run: a plan asks for the largest N, and at smaller ones only algorithms within that are used. */
 int64_t cuda_products_workspace(struct cuda_products *p, const struct cuda_product *product);
+/* Asks for all that are known: where another has planned the run, whose algorithms were taken. */
+void cuda_products_grant(struct cuda_products *p);
 
 /* Whether cuBLASLt can do it in this form. */
 bool cuda_products_supported(struct cuda_products *p, const struct cuda_product *product);
