@@ -6,7 +6,17 @@
 
 #include <string.h>
 
-void compile_args(const struct program *g, const struct node *n, struct dims dims, const struct arenas *arenas,
+/* A tensor of all elements becomes a vector of those of rank `me`. */
+static void see_shard(struct tensor *t, const struct value *v, int me)
+{
+    struct shard s = value_shard(v, me);
+    *t =
+        (struct tensor){.data = t->data, .shape = {s.n}, .first = s.first, .dtype = t->dtype, .ndim = 1, .add = t->add};
+    if (t->data && v->view)
+        t->data = (char *)t->data + dtype_bytes(t->dtype, s.first);
+}
+
+void compile_args(const struct program *g, const struct node *n, struct dims dims, const struct arenas *arenas, int me,
                   union args_any *out)
 {
     const struct op_info *op = node_op(n);
@@ -26,6 +36,8 @@ void compile_args(const struct program *g, const struct node *n, struct dims dim
         t->columns = value_is_columns(v);
         for (int d = 0; d < v->ndim; d++)
             t->shape[d] = dim_size(v->shape[d], dims);
+        if (v->shards)
+            see_shard(t, v, me);
     }
     memcpy(&out->slot[op->n_slots], (const char *)&n->u + op->attr_offset, 8 * (size_t)op->n_attrs);
 }
@@ -101,7 +113,7 @@ int compile_for_backend(const struct backend *b, int threads, struct program *g,
     for (int k = 1; k < g->graph.n_nodes; k++) {
         struct node *n = &g->graph.nodes[k];
         union args_any args;
-        compile_args(g, n, g->max, NULL, &args);
+        compile_args(g, n, g->max, NULL, -1, &args);
         if (b->takes)
             TRY(b->takes(n->op, &args, err));
         int64_t bytes = backend_workspace_bytes(b, n->op, &args, threads);
@@ -292,7 +304,7 @@ static int compile_copies(const struct job *j, int *where, struct snug_err *err)
     TRY(add_program(j, "copies", (struct dims){0}, &g, where, err));
     for (int i = 1; i < from->n_values && !g->graph.err.code; i++) {
         const struct value *c = &from->values[i];
-        if (c->role != ROLE_COPY || c->base)
+        if (c->role != ROLE_COPY || c->base || !c->persists)
             continue;
         g->graph.rank = c->rank;
         const struct value *w = graph_value(from, c->of);
@@ -307,6 +319,8 @@ static int compile_copies(const struct job *j, int *where, struct snug_err *err)
         x->memory = w->memory;
         x->rank = w->rank;
         y->rank = c->rank;
+        x->shards = y->shards = w->shards;
+        x->chunk = y->chunk = w->chunk;
         y->pad_rows = c->pad_rows;
         graph_set_name(&g->graph, cast.y, c->name);
         y->kin = KIN_COPY;

@@ -60,8 +60,9 @@ int compile_run(const struct compile_settings *s, const struct choices *choices,
  * kernels ask for. SNUG_ERR_USAGE where the backend has no kernel for a node. */
 int compile_for_backend(const struct backend *b, int threads, struct program *g, struct snug_err *err);
 
-/* Fills what a kernel gets for a node at sizes n. arenas NULL: shapes only; an absent slot has ndim 0. */
-void compile_args(const struct program *g, const struct node *n, struct dims dims, const struct arenas *arenas,
+/* Fills what a kernel gets for a node at sizes n, of shards that of rank `me`, counted from 0; below 0: the one with most elements. arenas
+ * NULL: shapes only; an absent slot has ndim 0. */
+void compile_args(const struct program *g, const struct node *n, struct dims dims, const struct arenas *arenas, int me,
                   union args_any *out);
 
 /* Bytes of all that the node reads and writes in one memory, once each. */

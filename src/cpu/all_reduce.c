@@ -4,7 +4,8 @@
  * its own. Bound by memory. */
 #include "cpu/kernels.h"
 
-#include "ranks/ranks.h"
+#include "base/shard.h"
+#include "op/all_reduce.h"
 
 /* Vectors start at multiples of this, whatever the number of ranks. */
 enum { STRIDE = 64 };
@@ -35,19 +36,19 @@ static void add_narrow(void *ctx, void *const *of, int64_t count, int me)
     add_up(of, c->rank->n, me, me + 1, 0, count, c->threads, true);
 }
 
-/* one: the rank that alone wants it, counted from 1; 0: all. */
-static void add_in_memory(void *data, int64_t n, int one, bool narrow, const struct call *c)
+/* one: the rank that alone wants it, counted from 1; 0: all. chunk: each wants its shard; 0: they do not. */
+static void add_in_memory(void *data, int64_t n, int one, int64_t chunk, bool narrow, const struct call *c)
 {
+    one = chunk ? c->rank->me + 1 : one;
     int to = one ? one - 1 : 0, to_end = one ? one : c->rank->n;
-    int64_t blocks = (n + STRIDE - 1) / STRIDE;
+    struct shard s = shard_of(n, chunk ? chunk : STRIDE, c->rank->n, c->rank->me);
     void *const *of = ranks_meet(c->rank, data);
     if (!of)
         return;
-    int64_t first = blocks * c->rank->me / c->rank->n * STRIDE, end = blocks * (c->rank->me + 1) / c->rank->n * STRIDE;
     if (narrow)
-        add_up(of, c->rank->n, to, to_end, first, end < n ? end : n, c->threads, true);
+        add_up(of, c->rank->n, to, to_end, s.first, s.first + s.n, c->threads, true);
     else
-        add_up(of, c->rank->n, to, to_end, first, end < n ? end : n, c->threads, false);
+        add_up(of, c->rank->n, to, to_end, s.first, s.first + s.n, c->threads, false);
     ranks_meet(c->rank, NULL);
 }
 
@@ -57,9 +58,10 @@ void ISA(cpu_all_reduce)(const struct args_all_reduce *a, const struct call *c)
     if (!c->rank)
         return;
     if (ranks_share_memory(c->rank))
-        add_in_memory(a->g.data, tensor_elements(&a->g), (int)a->to, narrow, c);
+        add_in_memory(a->g.data, tensor_elements(&a->g), (int)a->to, a->chunk, narrow, c);
     else
-        ranks_sum(c->rank, a->g.data, tensor_elements(&a->g), (size_t)dtype_bytes(a->g.dtype, 1), (int)a->to,
+        ranks_sum(c->rank, a->g.data, tensor_elements(&a->g), a->chunk ? a->chunk : STRIDE,
+                  (size_t)dtype_bytes(a->g.dtype, 1), a->chunk ? RANKS_STAY : (int)a->to,
                   narrow ? add_narrow : add_wide, (void *)c);
 }
 
@@ -73,6 +75,10 @@ static void copy(char *to, const char *from, int64_t bytes, int threads)
 
 void ISA(cpu_pull)(const struct args_pull *a, const struct call *c)
 {
+    if (a->chunk) {
+        pull_shards(a, c);
+        return;
+    }
     int64_t bytes = dtype_bytes(a->y.dtype, tensor_room(&a->y));
     bool here = !c->rank || ranks_share_memory(c->rank);
     if (here || c->rank->me == a->from - 1)
@@ -84,5 +90,5 @@ void ISA(cpu_pull)(const struct args_pull *a, const struct call *c)
 void ISA(cpu_broadcast)(const struct args_broadcast *a, const struct call *c)
 {
     if (c->rank)
-        ranks_take(c->rank, (int)a->from - 1, a->x.data, (size_t)dtype_bytes(a->x.dtype, tensor_room(&a->x)));
+        broadcast_over(c->rank, a);
 }

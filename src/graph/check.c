@@ -28,8 +28,8 @@ static const char *wrong_slice(const struct graph *g, const struct value *v, str
     const struct value *b = graph_value(g, v->base);
     if (v->pitch)
         return wrong_columns(g, v);
-    return v->pad_rows || v->at < 0 || v->at + value_elements(v, big) > value_elements(b, big) || b->pitch ||
-                   v->dtype != b->dtype
+    int64_t elements = v->shards && !v->view ? value_shard(v, -1).n : value_elements(v, big);
+    return v->pad_rows || v->at < 0 || v->at + elements > value_elements(b, big) || b->pitch || v->dtype != b->dtype
                ? "does not lie inside its base, or has another dtype"
                : NULL;
 }
@@ -38,6 +38,14 @@ static const char *wrong_slice(const struct graph *g, const struct value *v, str
 static bool may_be_far(const struct value *v)
 {
     return v->persists || (v->memory == MEMORY_HOST && (v->role == ROLE_ACTIVATION || v->role == ROLE_WORKSPACE));
+}
+
+/* It persists, or a rank's shard is in a buffer, or is what a rank sees of what is whole. */
+static bool may_have_shards(const struct graph *g, const struct value *v)
+{
+    const struct value *root = graph_value(g, value_root(g, v->base));
+    bool lies = v->view ? v->base && !root->shards : v->base ? root->role == ROLE_WORKSPACE : v->persists;
+    return lies && v->shards > 1 && v->chunk > 0 && !v->rank && !v->pitch && !v->group;
 }
 
 static int check_value(const struct graph *g, int id, const char *pass, struct snug_err *err)
@@ -62,6 +70,8 @@ static int check_value(const struct graph *g, int id, const char *pass, struct s
         what = "cannot lie in that memory";
     else if (v->rank != (v->base ? g->values[v->base].rank : v->persists ? v->rank : 0))
         what = "cannot be of one rank";
+    else if (v->shards && !may_have_shards(g, v))
+        what = "cannot have shards";
     return what ? err_set(err, SNUG_ERR_INPUT, "graph after %s: value %d %s", pass, id, what) : SNUG_OK;
 }
 
@@ -154,6 +164,12 @@ static const char *wrong_use(const struct graph *g, const struct node *n, int sl
     return NULL;
 }
 
+/* Whether it does to each element, wherever that stands, what it does to others: then it may see a shard. */
+static bool takes_shards(enum op op)
+{
+    return op_is_update(op) || op == OP_sumsq || op == OP_add_bwd || op == OP_cast || op == OP_move || op == OP_pull;
+}
+
 /* What its op must know of a value that is not dense. */
 static enum slot_property needed_property(const struct value *v)
 {
@@ -183,6 +199,8 @@ static int check_node(const struct graph *g, int k, struct written *w, const cha
                                                : "has rows with padding, which this op does not know");
         if (g->values[id].rank && g->values[id].rank != n->rank && !op_exchanges(n->op) && n->op != OP_pull)
             return broken(err, pass, g, k, i, "is another rank's");
+        if (g->values[id].shards && !takes_shards(n->op))
+            return broken(err, pass, g, k, i, "is a shard, which this op does not know");
         if (kind == SLOT_F32 && !g->values[id].exact)
             return broken(err, pass, g, k, i, "a statistic must be exact");
         const char *wrong = wrong_use(g, n, i, w);

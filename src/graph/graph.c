@@ -92,6 +92,19 @@ int graph_add_slice(struct graph *g, const char *name, int base, int64_t at, int
     return id;
 }
 
+int graph_add_view(struct graph *g, int base, int shards, int64_t chunk)
+{
+    const struct value b = *graph_value(g, base);
+    int id = graph_add_slice(g, NULL, base, 0, b.ndim, b.shape);
+    if (id) {
+        struct value *v = graph_value(g, id);
+        v->shards = shards;
+        v->chunk = chunk;
+        v->view = true;
+    }
+    return id;
+}
+
 void graph_place_columns(struct graph *g, int id, int base, int64_t from)
 {
     if (g->err.code)
@@ -264,6 +277,20 @@ int64_t value_elements(const struct value *v, struct dims n)
     return elements;
 }
 
+struct shard value_shard(const struct value *v, int me)
+{
+    int64_t elements = value_elements(v, (struct dims){0});
+    return shard_of(elements, v->chunk, v->shards, me < 0 ? shard_largest(elements, v->chunk, v->shards) : me);
+}
+
+/* That of the last rank is as large as any, but for its last chunk. */
+static int64_t shard_room(const struct value *v, int64_t room)
+{
+    int64_t elements = value_elements(v, (struct dims){0});
+    int64_t last = shard_of_room(elements, room, v->chunk, v->shards, v->shards - 1).n, most = value_shard(v, -1).n;
+    return last > most ? last : most;
+}
+
 int64_t value_bytes(const struct value *v, struct dims n)
 {
     int64_t elements = 1;
@@ -273,7 +300,7 @@ int64_t value_bytes(const struct value *v, struct dims n)
     }
     for (int i = 0; i < v->ndim && !v->pitch; i++)
         elements *= dim_size(v->shape[i], n) + (i == 0 ? v->pad_rows : 0);
-    return dtype_bytes(v->dtype, elements);
+    return dtype_bytes(v->dtype, v->shards ? shard_room(v, elements) : elements);
 }
 
 int shape_out(struct graph *g, int ndim, const struct dim *shape)

@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/shard.h"
 #include "graph/dim.h"
 #include "graph/op.h"
 
@@ -93,6 +94,11 @@ struct value {
     bool persists;      /* keeps its place between programs of a run */
     enum memory memory; /* a slice lies where its base does; passes say what is elsewhere: place, offload and stage */
     int rank; /* only what persists may be of one rank alone, as what `rank` of a node says; a slice is of its base's */
+    /* Not 0: of its elements each of so many ranks has a shard alone, of whole chunks of so many elements (base/shard.h). The shape is
+     * that of all of them. `view`: a slice of what all ranks have whole, of which each rank's nodes see its shard. */
+    int shards;
+    int64_t chunk;
+    bool view;
     bool group;       /* a weight made of named slices, and no tensor of the file itself */
     struct init init; /* weights and states */
     bool table;       /* a weight whose rows embed looks up */
@@ -206,9 +212,14 @@ static inline void *node_attr(const struct node *n, int attr)
     return (char *)&n->u + node_op(n)->attr_offset + 8 * (size_t)attr;
 }
 
-/* Size of a value in elements, and in bytes with its padding. */
+/* Size of a value in elements, all shards of it, and of what a rank has of it in bytes with its padding. */
 int64_t value_elements(const struct value *v, struct dims n);
 int64_t value_bytes(const struct value *v, struct dims n);
+
+/* The shard of rank `me`, counted from 0; below 0: of that with most elements. */
+struct shard value_shard(const struct value *v, int me);
+/* The shard of `base`, which all ranks have whole, that each works with. */
+int graph_add_view(struct graph *g, int base, int shards, int64_t chunk);
 
 /* The value whose memory `id` lies in: itself, or the one it is a slice of, or a slice of a slice. */
 static inline int value_root(const struct graph *g, int id)

@@ -48,6 +48,7 @@ struct tensor {
     int64_t shape[MAX_DIMS];
     int64_t pitch;    /* of a matrix: elements from a row to the next; 0: as many as a row has */
     int64_t pad_rows; /* of zeros behind the last (pass_pad) */
+    int64_t first;    /* of a shard, which is a vector: where it begins in the whole */
     enum dtype dtype;
     int8_t ndim;
     bool add;
@@ -90,6 +91,7 @@ struct call {
     void *workspace;         /* as many bytes as the backend asked for this node; aligned to 64 */
     int threads;             /* at most; results do not depend on it */
     const struct rank *rank; /* which of several ranks this is (ranks/ranks.h); NULL: there is only one */
+    char *const *arenas;     /* theirs, where they have one memory: a value lies at the same place in each */
 };
 
 enum op {
@@ -170,6 +172,12 @@ union args_any {
 #undef REAL
 #undef FLAG
 #undef ACT
+
+/* The first of those that it writes. */
+static inline double *sumsq_partials(const struct args_sumsq *a)
+{
+    return (double *)a->partials.data + a->at + a->g.first / SUMSQ_CHUNK;
+}
 
 enum slot_kind { SLOT_IN, SLOT_OPT, SLOT_OUT, SLOT_MAYBE, SLOT_F32, SLOT_ACC, SLOT_INOUT, SLOT_UPD };
 enum attr_kind { ATTR_INT, ATTR_REAL, ATTR_FLAG, ATTR_ACT };

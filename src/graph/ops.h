@@ -214,12 +214,16 @@ OP(linear_cross_entropy,
    "never exist whole")
 SLOT(linear_cross_entropy, w, SLOT_NODE_TYPE)
 SLOT(linear_cross_entropy, b, SLOT_EITHER_TYPE)
-OP(all_reduce, UPD(g), INT(to), NONE,
-   "g = the sum of the ranks' g, in their order: on all ranks, or on rank `to` alone, counted from 1; with one rank it "
-   "stays")
-OP(broadcast, UPD(x), INT(from), NONE, "x = that of rank `from`, counted from 1; with one rank it stays")
-OP(pull, IN(x) OUT(y), INT(from), NONE,
-   "y = x of rank `from`, counted from 1, which alone has it; with one rank its own")
+OP(all_reduce, UPD(g), INT(to) INT(chunk), NONE,
+   "g = the sum of the ranks' g, in their order: on all ranks, or on rank `to` alone, counted from 1; with a chunk "
+   "each "
+   "rank has that of its shard; with one rank it stays")
+OP(broadcast, UPD(x), INT(from) INT(chunk), NONE,
+   "x = that of rank `from`, counted from 1; with a chunk each rank has its shard; with one rank it stays")
+OP(pull, IN(x) OUT(y), INT(from) INT(chunk), NONE,
+   "y = x of rank `from`, counted from 1, which alone has it; with a chunk x of all ranks, whose shards they are; with "
+   "one rank its own")
+SLOT(pull, y, SLOT_OVERWRITES)
 OP(cast, IN(x) OUT(y), , NONE, "y = x in y's dtype, rounded to nearest even")
 OP(move, IN(x) OUT(y), , NONE, "y = x, of the same dtype, in another memory or in another place")
 SLOT(move, y, SLOT_OVERWRITES)
@@ -227,7 +231,8 @@ OP(page, IN(x) OUT(y), FLAG(out), NONE,
    "y = x, of the same dtype, one in a file that is mapped into the host's memory, the other in that memory: x is in "
    "the file, with out y")
 SLOT(page, y, SLOT_OVERWRITES)
-OP(sumsq, IN(g) INOUT(partials), INT(at), NONE, "partials[at + i] = sum of squares of the i-th 65536 elements of g")
+OP(sumsq, IN(g) INOUT(partials), INT(at), NONE,
+   "partials[at + i] = sum of squares of the i-th 65536 elements of g; of a shard those of its own elements")
 OP(clip, IN(partials) UPD(scaler) F32(norm) F32(coef), REAL(max_norm), NONE,
    "norm = sqrt(sum of partials) / scale; coef = min(1, max_norm / (norm + 1e-6)) / scale, 1 / scale where max_norm "
    "is 0, -1 where norm is not finite; and the scaler's update")

@@ -41,7 +41,8 @@ static const char *const memory_names[MEMORY_COUNT] = {"device", "host", "disk"}
     F(table, "table")                                                                                                  \
     F(frozen, "frozen")                                                                                                \
     F(row, "row")                                                                                                      \
-    F(norm, "norm")
+    F(norm, "norm")                                                                                                    \
+    F(view, "view")
 
 static void put_dim(struct str *p, struct dim d)
 {
@@ -81,6 +82,8 @@ static void put_value(struct str *p, const struct graph *g, int id)
         str_printf(p, " pad_rows=%lld", (long long)v->pad_rows);
     if (v->rank)
         str_printf(p, " rank=%d", v->rank);
+    if (v->shards)
+        str_printf(p, " shards=%dx%lld", v->shards, (long long)v->chunk);
     if (v->memory)
         str_printf(p, " memory=%s", memory_names[v->memory]);
     if (v->init.kind)
@@ -362,6 +365,10 @@ static int read_property(struct reader *r, struct value *v)
         if (!take_int(r, &k))
             return bad(r, "a number");
         v->rank = (int)k;
+    } else if (take(r, "shards=")) {
+        if (!take_int(r, &k) || !take(r, "x") || !take_int(r, &v->chunk))
+            return bad(r, "a number x elements");
+        v->shards = (int)k;
     } else if (take(r, "memory=")) {
         int memory = take_name(r, memory_names, MEMORY_COUNT);
         if (memory < 0)

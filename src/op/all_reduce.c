@@ -1,7 +1,9 @@
 /* What ranks exchange. Ranks add up what each has of a gradient: g = the sum of the ranks' g, the first rank's first. g has any shape. Each
  * rank makes a part of the sum and puts it into everybody's g: all get the same bits, whoever comes when. With `to` only that rank's g
- * becomes the sum, and the others stay as they are. */
-#include "graph/graph.h"
+ * becomes the sum, and the others stay as they are; with `chunk` each rank's shard of g does (base/shard.h). */
+#include "op/all_reduce.h"
+
+#include "base/shard.h"
 #include "ranks/ranks.h"
 
 #include <string.h>
@@ -33,12 +35,15 @@ void ref_all_reduce(const struct args_all_reduce *a, const struct call *c)
     if (!c->rank)
         return;
     if (!ranks_share_memory(c->rank)) {
-        ranks_sum(c->rank, a->g.data, n, sizeof(double), (int)a->to, add_up, (void *)c->rank);
+        ranks_sum(c->rank, a->g.data, n, a->chunk ? a->chunk : 1, sizeof(double), a->chunk ? RANKS_STAY : (int)a->to,
+                  add_up, (void *)c->rank);
         return;
     }
     void *const *of = ranks_meet(c->rank, a->g.data);
-    int first = a->to ? (int)a->to - 1 : 0, end = a->to ? (int)a->to : c->rank->n;
-    for (int64_t i = of ? n * c->rank->me / c->rank->n : 0; of && i < n * (c->rank->me + 1) / c->rank->n; i++) {
+    struct shard mine = shard_of(n, a->chunk ? a->chunk : 1, c->rank->n, c->rank->me);
+    int to = a->chunk ? c->rank->me + 1 : (int)a->to;
+    int first = to ? to - 1 : 0, end = to ? to : c->rank->n;
+    for (int64_t i = mine.first; of && i < mine.first + mine.n; i++) {
         double sum = ((const double *)of[0])[i];
         for (int k = 1; k < c->rank->n; k++)
             sum += ((const double *)of[k])[i];
@@ -50,10 +55,12 @@ void ref_all_reduce(const struct args_all_reduce *a, const struct call *c)
 }
 
 /* pull: y = x of rank `from`, counted from 1, which alone has x. Of ranks in one memory x is that rank's own, which does not change
- * meanwhile: they need not meet. Others do: the owner gives it to all. x has any shape, and y its type. */
+ * meanwhile: they need not meet. Others do: the owner gives it to all. x has any shape, and y its type. With `chunk` x is this rank's shard
+ * of y, and the others have theirs at the same place of their arenas. A rank that is alone (a rehearsal) takes its own for all. */
 void shape_pull(struct graph *g, struct op_pull *n)
 {
-    if (shape_require(g, n->x && n->from > 0, "pull", "x must be there, and come from a rank"))
+    if (shape_require(g, n->x && (n->from > 0) != (n->chunk > 0), "pull",
+                      "x must be there, and come from a rank, or from all"))
         n->y = shape_out(g, graph_value(g, n->x)->ndim, graph_value(g, n->x)->shape);
 }
 
@@ -63,8 +70,37 @@ double flops_pull(const struct args_pull *a)
     return 0;
 }
 
+/* A rank that is only thought to have others beside it. */
+static void repeat(const struct args_pull *a, int64_t room, int64_t size)
+{
+    int64_t mine = tensor_elements(&a->x);
+    for (int64_t at = 0; at < room; at += mine)
+        memcpy((char *)a->y.data + at * size, a->x.data, (size_t)((room - at < mine ? room - at : mine) * size));
+}
+
+void pull_shards(const struct args_pull *a, const struct call *c)
+{
+    int64_t n = tensor_elements(&a->y), room = tensor_room(&a->y), size = dtype_bytes(a->y.dtype, 1);
+    if (!c->rank) {
+        repeat(a, room, size);
+        return;
+    }
+    for (int k = 0; k < c->rank->n; k++) {
+        struct shard s = shard_of_room(n, room, a->chunk, c->rank->n, k);
+        const char *x = c->arenas ? c->arenas[k] + ((char *)a->x.data - c->arenas[c->rank->me]) : a->x.data;
+        if (c->arenas || k == c->rank->me)
+            memcpy((char *)a->y.data + s.first * size, x, (size_t)(s.n * size));
+    }
+    if (!c->arenas)
+        ranks_spread(c->rank, a->y.data, n, room, a->chunk, (size_t)size);
+}
+
 void ref_pull(const struct args_pull *a, const struct call *c)
 {
+    if (a->chunk) {
+        pull_shards(a, c);
+        return;
+    }
     size_t bytes = (size_t)dtype_bytes(a->y.dtype, tensor_room(&a->y));
     bool here = !c->rank || ranks_share_memory(c->rank);
     if (here || c->rank->me == a->from - 1)
@@ -73,10 +109,11 @@ void ref_pull(const struct args_pull *a, const struct call *c)
         ranks_take(c->rank, (int)a->from - 1, a->y.data, bytes);
 }
 
-/* broadcast: x = that of rank `from`, counted from 1. x has any shape and type. */
+/* broadcast: x = that of rank `from`, counted from 1; with `chunk` that of all, of which each has its shard. x has any shape and type. */
 void shape_broadcast(struct graph *g, struct op_broadcast *n)
 {
-    shape_require(g, n->x && n->from > 0, "broadcast", "x must be there, and come from a rank");
+    shape_require(g, n->x && (n->from > 0) != (n->chunk > 0), "broadcast",
+                  "x must be there, and come from a rank, or from all");
 }
 
 double flops_broadcast(const struct args_broadcast *a)
@@ -85,8 +122,17 @@ double flops_broadcast(const struct args_broadcast *a)
     return 0;
 }
 
+void broadcast_over(const struct rank *r, const struct args_broadcast *a)
+{
+    int64_t room = tensor_room(&a->x);
+    if (a->chunk)
+        ranks_spread(r, a->x.data, tensor_elements(&a->x), room, a->chunk, (size_t)dtype_bytes(a->x.dtype, 1));
+    else
+        ranks_take(r, (int)a->from - 1, a->x.data, (size_t)dtype_bytes(a->x.dtype, room));
+}
+
 void ref_broadcast(const struct args_broadcast *a, const struct call *c)
 {
     if (c->rank)
-        ranks_take(c->rank, (int)a->from - 1, a->x.data, (size_t)dtype_bytes(a->x.dtype, tensor_room(&a->x)));
+        broadcast_over(c->rank, a);
 }

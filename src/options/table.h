@@ -291,7 +291,7 @@ OPT(INT, process_index, "0", "[0, 1023]", TRAIN | EVAL, 0, "which of them this o
 OPT(STR, main_process, "none", "HOST:PORT", TRAIN | EVAL, 0, "where they meet: the host of process 0, and a port that it listens on")
 OPT(REAL, peer_timeout, "20", "[1, 3600]", TRAIN | EVAL, 0, "seconds without a sign of life after which a process counts as lost")
 OPT(INT, zero_stage, "0", "[0, 3]", TRAINING | BENCH, 0,
-    "what one rank alone keeps: 1: optimizer states; 2: gradients, too; 3: weights, too; 0: nothing")
+    "what ranks divide among them: 1: optimizer states; 2: gradients, too; 3: weights, too; 0: nothing")
 OPT(STR, deepspeed, "none", "FILE", TRAINING, 0,
     "DeepSpeed's configuration, as the Trainer reads it: docs/trainer.md has its members")
 OPT(STR, device_profile, "none", "FILE", PLAN, 0,

@@ -34,6 +34,11 @@ bool optimizer_averages(enum optimizer o)
     return o == OPTIM_SCHEDULE_FREE_ADAMW || o == OPTIM_SCHEDULE_FREE_RADAM || o == OPTIM_SCHEDULE_FREE_SGD;
 }
 
+bool optimizer_by_element(enum optimizer o)
+{
+    return o != OPTIM_ADAFACTOR && o != OPTIM_ADALOMO && o != OPTIM_STABLE_ADAMW && o != OPTIM_MUON;
+}
+
 bool optimizer_by_layer(enum optimizer o)
 {
     return o == OPTIM_LOMO || o == OPTIM_ADALOMO;

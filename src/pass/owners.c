@@ -1,5 +1,7 @@
 #include "pass/owners.h"
 
+#include "op/optimizer/dynamic_map.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,14 +22,27 @@ static int in_turn(const void *a, const void *b)
                                       : strcmp(x->name, y->name);
 }
 
-/* Those that somebody updates, or that lie on one rank alone. */
-static int list_wholes(const struct graph *g, const struct pass_settings *s, struct whole *out)
+/* Shards begin where partial sums of a norm do, which then are the same for any number of ranks, or for none. What is on disk is saved from
+ * there, tensor by tensor. */
+static bool is_for_all(const struct value *v, const struct pass_settings *s)
+{
+    return v->ndim > 1 && !v->pitch && !s->choices.states_on_disk &&
+           value_elements(v, (struct dims){0}) > SUMSQ_CHUNK &&
+           (v->frozen || optimizer_by_element(s->update.optimizer));
+}
+
+/* Those of one owner each, of those that somebody updates, or that no rank has whole. owner: by value. */
+static int list_wholes(const struct graph *g, const struct pass_settings *s, struct whole *out, int *owner)
 {
     int n = 0;
     const struct dims none = {0};
     for (int i = 1; i < g->n_values; i++) {
         const struct value *v = graph_value(g, i);
-        if (v->role == ROLE_WEIGHT && !v->base && (!v->frozen || weight_leaves(v, s)))
+        if (v->role != ROLE_WEIGHT || v->base || (v->frozen && !weight_leaves(v, s)))
+            continue;
+        if (v->shards || is_for_all(v, s))
+            owner[i] = ALL_OWN;
+        else
             out[n++] = (struct whole){v->name, i, value_elements(v, none), v->frozen};
     }
     return n;
@@ -47,6 +62,13 @@ static void deal(struct whole *wholes, int n, int ranks, int64_t *load, int *own
     }
 }
 
+int64_t shard_chunk(const struct graph *g, int id, int of)
+{
+    const struct dims none = {0};
+    int64_t elements = value_elements(graph_value(g, of), none), fewer = value_elements(graph_value(g, id), none);
+    return fewer < elements ? SUMSQ_CHUNK / MAP_BLOCK : SUMSQ_CHUNK; /* one for each block of a state in codes */
+}
+
 int *weight_owners(struct graph *g, const struct pass_settings *s)
 {
     size_t n = (size_t)g->n_values;
@@ -57,7 +79,7 @@ int *weight_owners(struct graph *g, const struct pass_settings *s)
     if (!there && !g->err.code)
         err_no_memory(&g->err, n * sizeof *wholes);
     if (there && has_owners(s))
-        deal(wholes, list_wholes(g, s, wholes), s->ranks, load, owner);
+        deal(wholes, list_wholes(g, s, wholes, owner), s->ranks, load, owner);
     for (int i = 1; there && i < g->n_values; i++)
         owner[i] = graph_value(g, i)->role == ROLE_WEIGHT ? owner[value_root(g, i)] : 0;
     mem_free(wholes);

@@ -253,28 +253,31 @@ bool freeze_matches(const char *pattern, const char *weight_name);
 /* update: adds the norm of all gradients and one update node for each weight, which writes the weight's KIN_COPY too. Sums of squares stand
  * in the order in which the backward pass makes gradients.
  * The gradients are values of this graph; accumulated ones were made by the programs before it. Reads update, precision,
- * choices.updates_at_end. With a zero_stage, states, sums of squares and update of a weight are its owner's alone, and what the norm is
- * made of all ranks get from each other: it has the same bits. Requires: grad, precision and materialize done. */
+ * choices.updates_at_end. With a zero_stage, states, sums of squares and update of a weight are its owner's alone, or each rank's of its
+ * shard, and what the norm is made of all ranks get from each other: it has the same bits. Requires: grad, precision and materialize
+ * done. */
 int pass_loss_scaler(struct graph *g); /* the state "loss_scaler" (enum scaler_scalar), made when it is not there yet */
 bool optimizer_is_8bit(enum optimizer o);     /* whether large tensors have states of 8 bits */
 bool optimizer_of_matrices(enum optimizer o); /* whether it leaves what is no matrix of a layer to AdamW (Muon) */
 bool optimizer_averages(
     enum optimizer o); /* whether weights are averages, and gradients are taken ahead of them (schedule-free) */
-bool optimizer_by_layer(enum optimizer o); /* whether it is meant to update each layer in the backward pass (LOMO) */
+bool optimizer_by_element(enum optimizer o); /* whether it updates each element, or block of 256, by itself */
+bool optimizer_by_layer(enum optimizer o);   /* whether it is meant to update each layer in the backward pass (LOMO) */
 bool update_is_8bit(const struct update *u, const struct value *weight); /* whether its states have 8 bits */
 bool update_decays(const struct value *weight); /* false for biases and norms, as the Trainer decides */
 
 /* reduce: with several ranks, adds up their gradients (all_reduce), those of a group at once. Where a weight has an owner, its gradient
- * becomes the sum there alone. That is done
+ * becomes the sum there alone; where it is dealt to all (ALL_OWN), each rank's shard of it does, of each weight by itself. That is done
  * - before the update;
  * - with sums_beside and without accumulation behind the backward nodes of a layer, on LANE_SUMS: of owners' sums those of several layers
  *   at once, until each has about as much;
  * - with zero_stage 2 in each micro-step: a rank's gradients (KIN_PART) live in the program, and behind the backward nodes of a layer their
- *   sum goes to the owner, where alone it persists (KIN_GRADIENT). With sums_beside that is on LANE_SUMS, and the first node behind the
- *   next layer's sums waits for it, so that two layers' gradients live at once.
+ *   sum goes to the owner, where alone it persists (KIN_GRADIENT), or persists in shards. With sums_beside that is on LANE_SUMS, and the first
+ *   node behind the next layer's sums waits for it, so that two layers' gradients live at once.
  * Requires: precision done, no update yet. Keeps: everything else. */
 
-/* share: what the nodes of one rank have written of what all keep, such as weights, all get from it (broadcast). Requires: update done.
+/* share: what the nodes of one rank have written of what all keep, such as weights, all get from it (broadcast); likewise what each has
+ * written its shard of. Requires: update done.
  * With zero_stage 3 all ranks wait for each other behind the updates. Keeps: results, bit for bit. */
 
 /* place: puts the optimizer's states of choices.host_layers layers, the embeddings being layer 0, into the host's memory, in all programs
@@ -302,9 +305,9 @@ recompute_restart(const struct node *n); /* where its inputs are not computed ag
  * the bias. A layer is left alone if the host, or an op whose slot is not SLOT_PADDED, would see the zeros. Requires:
  * precision done. Keeps: everything but the room that those values take. */
 
-/* pull: with zero_stage 3 a matrix of weights, with its copy and what it is taken ahead by, is of its owner alone (value's rank). Nodes
- * that read it read a value of the program instead, which all ranks pull from the owner: once for all nodes of a layer that follow one
- * another in one direction, in the type in which it is stored. That stands in front of the layer before, on LANE_IN, and beside it the
+/* pull: with zero_stage 3 a matrix of weights, with its copy and what it is taken ahead by, is of its owner alone (value's rank), or in
+ * shards, where the weights of a group lie each by itself. Nodes that read it read a value of the program instead, which all ranks pull
+ * from the owner, or from all: once for all nodes of a layer that follow one another in one direction, in the type in which it is stored. That stands in front of the layer before, on LANE_IN, and beside it the
  * layer before computes; in front of the layer itself where the backend computes in the host's memory. Requires: pad done. Keeps: results,
  * bit for bit. */
 

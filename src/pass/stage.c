@@ -29,7 +29,8 @@ struct move {
 struct buffer {
     int value[DT_COUNT]; /* by dtype; 0: none */
     int64_t elements[DT_COUNT];
-    int user; /* the last group of the rank at hand that has it, as index + 1; 0: none */
+    int user;   /* the last group of the rank at hand that has it, as index + 1; 0: none */
+    int common; /* likewise of those that all ranks do, which come first */
 };
 
 struct stage {
@@ -42,6 +43,8 @@ struct stage {
     /* In the host's memory, for a piece on its way from or to a file; 0: there is none. */
     int between[LANE_COUNT][DT_COUNT];
     int used;         /* buffers that the rank at hand has used: the first ones */
+    int common;       /* groups that all ranks do */
+    int common_used;  /* buffers that these have used */
     int64_t *taken;   /* by node: the most bytes that live then or later, without buffers */
     int64_t most;     /* more may not live at once for the sake of a buffer that could be done without */
     int64_t buffered; /* bytes of all buffers */
@@ -54,16 +57,22 @@ static void failed(struct stage *s)
         err_no_memory(&s->g->err, (unsigned long long)s->g->n_nodes * sizeof(struct node));
 }
 
+/* That a rank has. */
+static int64_t elements_of(const struct value *v)
+{
+    return v->shards ? value_shard(v, -1).n : value_elements(v, (struct dims){0});
+}
+
 static int64_t bytes_of(const struct value *v)
 {
-    return dtype_bytes(v->dtype, value_elements(v, (struct dims){0}));
+    return dtype_bytes(v->dtype, elements_of(v));
 }
 
 /* Whether a slot of an update is for a buffer. */
 static bool is_far(const struct stage *s, const struct node *n, int slot)
 {
     const struct value *v = graph_value(s->g, n->u.slot[slot]);
-    if (!n->u.slot[slot] || !op_is_update(n->op) || v->pitch)
+    if (!n->u.slot[slot] || !op_is_update(n->op) || v->pitch || v->view)
         return false;
     return v->memory == MEMORY_DISK || (v->memory == MEMORY_HOST && bytes_of(v) >= COPY_LEAST_BYTES);
 }
@@ -79,7 +88,7 @@ static int64_t far_bytes(const struct stage *s, const struct node *n)
 static int64_t aligned_elements(const struct value *v)
 {
     const int64_t align = 256; /* elements of one byte begin where any value may */
-    return (value_elements(v, (struct dims){0}) + align - 1) / align * align;
+    return (elements_of(v) + align - 1) / align * align;
 }
 
 /* ---- groups ---- */
@@ -169,18 +178,32 @@ static struct buffer *find_oldest(const struct stage *s)
     return oldest;
 }
 
-static void begin_rank(struct stage *s)
+/* The groups before it are those that all ranks do, with or without those of another rank, which use the same buffers. */
+static void begin_rank(struct stage *s, int group)
 {
-    s->used = 0;
-    for (int i = 0; i < s->n_buffers; i++)
-        s->buffers[i].user = 0;
+    bool first = s->groups[group - 1].rank == 0;
+    s->common = first ? group : s->common;
+    s->common_used = first ? s->used : s->common_used;
+    s->used = s->common_used;
+    for (int i = 0; i < s->n_buffers; i++) {
+        struct buffer *b = &s->buffers[i];
+        b->common = first ? b->user : b->common;
+        b->user = b->common;
+    }
+}
+
+/* The group before x of those that x's rank does. */
+static const struct group *group_before(const struct stage *s, const struct group *x)
+{
+    bool follows = x > s->groups && x[-1].rank == x->rank;
+    return follows ? x - 1 : s->common ? &s->groups[s->common - 1] : NULL;
 }
 
 /* A buffer for group x, and the place of its copies to the device: the next buffer where there is room for it before another is free, else
  * that which was used longest ago, behind what it was used for. */
 static struct buffer *choose_buffer(struct stage *s, struct group *x, const int64_t wanted[DT_COUNT])
 {
-    const struct group *before = x > s->groups && x[-1].rank == x->rank ? x - 1 : NULL;
+    const struct group *before = group_before(s, x);
     int from = before ? before->come_before : s->earliest;
     struct buffer *next = s->used < s->n_buffers ? &s->buffers[s->used] : NULL;
     int early = room_from(s, s->buffered + growth(next, wanted), from);
@@ -220,6 +243,8 @@ static void use_buffer(struct stage *s, struct group *x, const struct buffer *b)
             }
             const struct value v = *graph_value(s->g, far);
             n->u.slot[i] = graph_add_slice(s->g, NULL, b->value[v.dtype], at[v.dtype], v.ndim, v.shape);
+            graph_value(s->g, n->u.slot[i])->shards = v.shards;
+            graph_value(s->g, n->u.slot[i])->chunk = v.chunk;
             at[v.dtype] += aligned_elements(&v);
             s->moves[s->n_moves++] = (struct move){far, n->u.slot[i], node_writes(n, i)};
         }
@@ -232,7 +257,7 @@ static void give_buffers(struct stage *s)
         struct group *x = &s->groups[i];
         int64_t wanted[DT_COUNT];
         if (i && x[-1].rank != x->rank)
-            begin_rank(s);
+            begin_rank(s, i);
         find_wanted(s, x, wanted);
         struct buffer *b = choose_buffer(s, x, wanted);
         if (!b)
@@ -268,7 +293,7 @@ static int room_between(struct stage *s, const struct node *n, enum dtype type, 
 static void append_pages(struct stage *s, struct node_list *l, const struct move *m, struct node n)
 {
     const struct value v = *graph_value(s->g, m->far);
-    const int64_t all = value_elements(&v, (struct dims){0}), most = PIECE_BYTES / dtype_bytes(v.dtype, 1);
+    const int64_t all = elements_of(&v), most = PIECE_BYTES / dtype_bytes(v.dtype, 1);
     const bool in = n.lane == LANE_IN;
     for (int64_t at = 0; at < all && !s->g->err.code; at += most) {
         int64_t elements = all - at < most ? all - at : most;

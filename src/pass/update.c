@@ -103,9 +103,10 @@ static void emit_update(struct graph *g, const struct update *u, struct weight_u
 /* What the updates of a program need to know of its weights, by id. */
 struct weights {
     int *gradient, *copy, *ahead; /* 0: none */
-    int *owner;                   /* 0: every rank updates it */
-    int64_t *at;                  /* the first of the partial sums of its gradient */
-    int n;
+    int *owner;                   /* 0: every rank updates it; ALL_OWN: its shard */
+    int *view;   /* by value that all ranks have whole: the shard of it that an update sees; 0: none is made yet */
+    int64_t *at; /* the first of the partial sums of its gradient */
+    int n, ranks;
 };
 
 static int64_t chunks_of(const struct graph *g, int weight)
@@ -121,9 +122,11 @@ static int64_t find_weights(struct graph *g, const struct pass_settings *s, stru
                           .copy = graph_kin(g, KIN_COPY),
                           .ahead = graph_kin(g, KIN_AHEAD),
                           .owner = weight_owners(g, s),
+                          .view = mem_alloc((size_t)g->n_values * sizeof *w->view),
                           .at = mem_alloc((size_t)g->n_values * sizeof *w->at),
-                          .n = g->n_values};
-    if (!w->at && !g->err.code)
+                          .n = g->n_values,
+                          .ranks = s->ranks};
+    if ((!w->at || !w->view) && !g->err.code)
         err_no_memory(&g->err, (unsigned long long)g->n_values * sizeof *w->at);
     for (int i = 1; i < w->n && !g->err.code; i++) {
         if (graph_value(g, i)->group) /* its parts have gradients of their own */
@@ -140,17 +143,29 @@ static void free_weights(struct weights *w)
     mem_free(w->copy);
     mem_free(w->ahead);
     mem_free(w->owner);
+    mem_free(w->view);
     mem_free(w->at);
 }
 
-/* Of rank g->rank. */
+/* Of rank g->rank, or of all ranks. */
 static bool is_mine(const struct graph *g, const struct weights *w, int weight)
 {
-    return w->gradient[weight] && w->owner[weight] == g->rank;
+    bool mine = g->rank ? w->owner[weight] == g->rank : w->owner[weight] <= 0;
+    return w->gradient[weight] && mine;
+}
+
+/* What an update sees of `id`, which is the weight or something of it that stands for each of its elements. */
+static int seen(struct graph *g, struct weights *w, int weight, int id)
+{
+    if (!id || g->err.code || w->owner[weight] != ALL_OWN || graph_value(g, id)->shards)
+        return id;
+    if (!w->view[id])
+        w->view[id] = graph_add_view(g, id, w->ranks, shard_chunk(g, id, weight));
+    return w->view[id];
 }
 
 /* From the last weight on: in the order in which the backward pass makes their gradients. */
-static void emit_sums(struct graph *g, const struct weights *w, int partials)
+static void emit_sums(struct graph *g, struct weights *w, int partials)
 {
     int last = g->layer; /* of the weights: the norm's */
     for (int i = w->n - 1, n = 0; i > 0 && !g->err.code; i--) {
@@ -158,7 +173,8 @@ static void emit_sums(struct graph *g, const struct weights *w, int partials)
             continue;
         g->layer = g->values[i].layer;
         last = n++ ? last : g->layer;
-        emit_sumsq(g, &(struct op_sumsq){.g = w->gradient[i], .partials = partials, .at = w->at[i]});
+        int mine = seen(g, w, i, w->gradient[i]);
+        emit_sumsq(g, &(struct op_sumsq){.g = mine, .partials = partials, .at = w->at[i]});
     }
     g->layer = last;
 }
@@ -171,12 +187,32 @@ static void share_sums(struct graph *g, const struct weights *w, int partials)
             continue;
         g->layer = g->values[i].layer;
         int part = graph_add_slice(g, NULL, partials, w->at[i], 1, &DIM(chunks_of(g, i)));
-        emit_broadcast(g, &(struct op_broadcast){.x = part, .from = w->owner[i]});
+        bool all = w->owner[i] == ALL_OWN; /* a partial sum is that of a chunk */
+        emit_broadcast(g, &(struct op_broadcast){.x = part, .from = all ? 0 : w->owner[i], .chunk = all});
     }
 }
 
+/* What an update of the weight has added: its states are in shards, and it sees those of all else. */
+static void see_shards(struct graph *g, struct weights *w, int weight, int node, int value)
+{
+    for (int i = value, end = g->n_values; i < end; i++) {
+        struct value *v = graph_value(g, i);
+        if (v->role != ROLE_STATE)
+            continue;
+        v->shards = w->ranks;
+        v->chunk = shard_chunk(g, i, weight);
+    }
+    for (; node < g->n_nodes; node++)
+        for (int i = 0; i < node_op(&g->nodes[node])->n_slots; i++) {
+            int id = g->nodes[node].u.slot[i];
+            bool of = id == weight || (id && id < w->n && graph_value(g, id)->of == weight);
+            if (of)
+                g->nodes[node].u.slot[i] = seen(g, w, weight, id);
+        }
+}
+
 /* Those of one op one after another: one launch on a GPU. */
-static void emit_updates(struct graph *g, const struct pass_settings *s, const struct weights *w, int step, int coef)
+static void emit_updates(struct graph *g, const struct pass_settings *s, struct weights *w, int step, int coef)
 {
     int head = head_layer(g);
     for (int own = 1; own >= 0; own--)
@@ -190,21 +226,24 @@ static void emit_updates(struct graph *g, const struct pass_settings *s, const s
                                       .step = step,
                                       .coef = coef,
                                       .products = products_of(s)};
+            int node = g->n_nodes, value = g->n_values;
             g->layer = g->values[i].layer;
             emit_update(g, &s->update, n, own == 1);
+            if (w->owner[i] == ALL_OWN && !g->err.code)
+                see_shards(g, w, i, node, value);
         }
 }
 
 void pass_update(struct graph *g, struct pass_settings *s)
 {
     const struct update *u = &s->update;
-    const int first = has_owners(s) ? 1 : 0, last = has_owners(s) ? s->ranks : 0;
+    const int last = has_owners(s) ? s->ranks : 0; /* 0: what is of all */
     bool scaled = precision_scales(&s->precision);
     int step = graph_find(g, "step");
     struct weights w;
     int64_t chunks = find_weights(g, s, &w);
     int partials = graph_add_value(g, NULL, ROLE_SCALAR, DT_F64, 1, &DIM(chunks));
-    for (g->rank = first; g->rank <= last && !g->err.code; g->rank++)
+    for (g->rank = 0; g->rank <= last && !g->err.code; g->rank++)
         emit_sums(g, &w, partials);
     g->rank = 0;
     share_sums(g, &w, partials);
@@ -218,7 +257,7 @@ void pass_update(struct graph *g, struct pass_settings *s)
         graph_value(g, c.norm)->live_out = true;
         graph_value(g, c.norm)->dtype = graph_value(g, c.coef)->dtype = u->state_type == DT_F64 ? DT_F64 : DT_F32;
     }
-    for (g->rank = first; g->rank <= last && !g->err.code; g->rank++)
+    for (g->rank = 0; g->rank <= last && !g->err.code; g->rank++)
         emit_updates(g, s, &w, step, waits ? c.coef : 0);
     g->rank = 0;
     free_weights(&w);

@@ -86,7 +86,7 @@ static int list_boxes(const struct program *g, enum memory memory, bool owned, s
     for (int i = 1; i < g->graph.n_values; i++) {
         const struct value *v = graph_value(&g->graph, i);
         int64_t bytes = value_bytes(v, g->max);
-        if (v->base || v->memory != memory || (v->rank != 0) != owned || (g->at[i] < 0 && !g->first[i]))
+        if (v->base || v->memory != memory || (v->rank || v->shards) != owned || (g->at[i] < 0 && !g->first[i]))
             continue;
         if (g->at[i] < 0) {
             broken(err, g, i, i, "has no place");
@@ -141,7 +141,8 @@ static int by_rank(const void *a, const void *b)
 static int check_owned(const struct plan *p, const struct program *g, enum memory memory, struct snug_err *err)
 {
     struct box *boxes = mem_alloc((size_t)g->graph.n_values * sizeof *boxes);
-    int64_t end = plan_persistent_bytes(p, memory);
+    int64_t end = plan_persistent_bytes(p, memory),
+            dealt = p->owned_at[memory]; /* behind the shards, which come first */
     if (!boxes)
         return err_no_memory(err, (unsigned long long)g->graph.n_values * sizeof *boxes);
     int n = list_boxes(g, memory, true, boxes, err), code = n < 0 ? SNUG_ERR_ENV : SNUG_OK;
@@ -149,7 +150,8 @@ static int check_owned(const struct plan *p, const struct program *g, enum memor
         qsort(boxes + 1, (size_t)n - 1, sizeof *boxes, by_rank);
     for (int i = 1; i < n && !code; i++) {
         const struct box *x = &boxes[i];
-        if (x->at % p->align || x->at < p->owned_at[memory] || x->end > end)
+        dealt = !x->rank && x->end > dealt ? x->end : dealt;
+        if (x->at % p->align || x->at < (x->rank ? dealt : p->owned_at[memory]) || x->end > end)
             code = broken(err, g, x->id, x->id, "lies outside its part of the arena");
         else if (i > 1 && x[-1].rank == x->rank && x[-1].end > x->at)
             code = broken(err, g, x[-1].id, x->id, "are of one rank and share bytes");
@@ -165,7 +167,7 @@ static bool has_another_owner(const struct plan *p, int before, const struct val
         const struct graph *g = &p->programs[k].graph;
         int id = graph_find(g, v->name);
         if (id && g->values[id].persists)
-            return g->values[id].rank != v->rank;
+            return g->values[id].rank != v->rank || g->values[id].shards != v->shards;
     }
     return false;
 }

@@ -120,14 +120,21 @@ int64_t plan_persistent_room(const struct plan *p, const char *name)
     return bytes;
 }
 
-/* Of what all ranks have (0), or of what one has alone; end: by memory, where there is room. */
+/* Of what all ranks have (0), of what one has alone, or of shards. */
+enum { SHARDS = -1 };
+static bool is_of(const struct value *v, int rank)
+{
+    return v->shards ? rank == SHARDS : v->rank == rank;
+}
+
+/* end: by memory, where there is room. */
 static void place_persistent(struct plan *p, bool inputs, int rank, int64_t *end)
 {
     for (int k = 0; k < p->n_programs; k++) {
         struct program *g = &p->programs[k];
         for (int i = 1; i < g->graph.n_values; i++) {
             const struct value *v = graph_value(&g->graph, i);
-            if (!v->persists || v->base || (v->role == ROLE_INPUT) != inputs || v->rank != rank)
+            if (!v->persists || v->base || (v->role == ROLE_INPUT) != inputs || !is_of(v, rank))
                 continue;
             g->at[i] = plan_known_place(p, k, v);
             if (g->at[i] < 0) {
@@ -152,16 +159,21 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* What is of one rank lies behind what all have, from the same place on in each rank's arena: a plan does for all of them. */
+/* What is of one rank lies behind what all have, from the same place on in each rank's arena: a plan does for all of them. Shards come
+ * first, with room for the largest on every rank. */
 static void place_owned(struct plan *p)
 {
     int n = count_owners(p);
+    int64_t dealt[MEMORY_COUNT];
     for (enum memory m = 0; m < MEMORY_COUNT; m++)
-        p->owned_at[m] = plan_persistent_bytes(p, m);
+        dealt[m] = p->owned_at[m] = plan_persistent_bytes(p, m);
+    place_persistent(p, false, SHARDS, dealt);
+    p->fullest = dealt[MEMORY_DEVICE] > p->owned_at[MEMORY_DEVICE];
+    p->persistent_bytes = dealt[MEMORY_DEVICE];
     p->least_bytes = n ? INT64_MAX : p->persistent_bytes;
     for (int rank = 1; rank <= n; rank++) {
         int64_t end[MEMORY_COUNT];
-        memcpy(end, p->owned_at, sizeof end);
+        memcpy(end, dealt, sizeof end);
         place_persistent(p, false, rank, end);
         if (rank == 1 || end[MEMORY_DEVICE] > p->persistent_bytes)
             p->fullest = rank;

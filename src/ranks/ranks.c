@@ -2,6 +2,7 @@
 #include "ranks/ranks.h"
 
 #include "base/mem.h"
+#include "base/shard.h"
 #include "ranks/kind.h"
 
 #include <stdio.h>
@@ -117,6 +118,48 @@ void ranks_take(const struct rank *r, int from, void *data, size_t bytes)
         ranks_meet(r, NULL);
 }
 
+/* Ranks without a common memory: each shard goes to all. */
+static void exchange_shards(const struct rank *r, char *data, const struct shard *shards, size_t element_bytes)
+{
+    struct piece *out = mem_alloc(2 * (size_t)r->n * sizeof *out), *in = out + r->n;
+    for (int k = 0; out && k < r->n; k++) {
+        size_t mine = (size_t)shards[r->me].n, theirs = (size_t)shards[k].n, other = k != r->me;
+        out[k] = (struct piece){data + (size_t)shards[r->me].first * element_bytes, mine * other * element_bytes};
+        in[k] = (struct piece){data + (size_t)shards[k].first * element_bytes, theirs * other * element_bytes};
+    }
+    if (out)
+        ranks_exchange(r, out, in);
+    else
+        ranks_leave(r, SNUG_ERR_ENV, "there is no memory for an exchange");
+    mem_free(out);
+}
+
+static void copy_shards(const struct rank *r, char *data, const struct shard *shards, size_t element_bytes)
+{
+    void *const *of = ranks_meet(r, data);
+    for (int k = 0; of && k < r->n; k++) {
+        size_t at = (size_t)shards[k].first * element_bytes;
+        if (k != r->me)
+            memcpy(data + at, (const char *)of[k] + at, (size_t)shards[k].n * element_bytes);
+    }
+    if (of)
+        ranks_meet(r, NULL);
+}
+
+void ranks_spread(const struct rank *r, void *data, int64_t n, int64_t room, int64_t chunk, size_t element_bytes)
+{
+    struct shard *shards = mem_alloc((size_t)r->n * sizeof *shards);
+    for (int k = 0; shards && k < r->n; k++)
+        shards[k] = shard_of_room(n, room, chunk, r->n, k);
+    if (!shards)
+        ranks_leave(r, SNUG_ERR_ENV, "there is no memory for an exchange");
+    else if (ranks_share_memory(r))
+        copy_shards(r, data, shards, element_bytes);
+    else
+        exchange_shards(r, data, shards, element_bytes);
+    mem_free(shards);
+}
+
 int ranks_any(const struct rank *r, bool yes)
 {
     char said = yes, *all = mem_alloc((size_t)r->n);
@@ -180,27 +223,36 @@ void *const *ranks_gather(const struct rank *r, const void *brought, size_t byte
 /* Of all ranks together, beside the gradients; at least LEAST of each. */
 enum { SUM_BYTES = 4 << 20, SUM_LEAST = 64 << 10 };
 
-/* The elements of rank k's part that are added up in round `round`. */
-struct span {
-    int64_t first, n;
+/* A sum, as ranks_sum is asked for it. */
+struct sum {
+    char *data;
+    int64_t n, chunk;
+    size_t size; /* of an element */
+    int to;
+    int64_t at_once; /* elements of a shard */
 };
 
-static struct span span_of(const struct rank *r, int k, int64_t n, int64_t round, int64_t at_once)
+/* The elements of rank k's shard that are added up in round `round`. */
+static struct shard span_of(const struct rank *r, const struct sum *s, int k, int64_t round)
 {
-    int64_t first = n * k / r->n + round * at_once, end = n * (k + 1) / r->n, left = end - first;
-    return (struct span){first, left < 0 ? 0 : left < at_once ? left : at_once};
+    struct shard all = shard_of(s->n, s->chunk, r->n, k);
+    int64_t left = all.n - round * s->at_once;
+    return (struct shard){all.first + round * s->at_once, left < 0 ? 0 : left < s->at_once ? left : s->at_once};
 }
 
-/* One round: everybody's elements of this rank's part come here, their sum goes to `to`, counted from 1; 0: to everybody. */
-static bool sum_round(const struct rank *r, char *data, int64_t n, size_t size, int to, int64_t round, int64_t at_once,
-                      ranks_add_fn *add, void *ctx)
+/* One round: everybody's elements of this rank's shard come here, and their sum goes where it is wanted. */
+static bool sum_round(const struct rank *r, const struct sum *s, int64_t round, ranks_add_fn *add, void *ctx)
 {
+    char *data = s->data;
+    const size_t size = s->size;
+    const int to = s->to;
+    const int64_t at_once = s->at_once;
     struct piece *out = (struct piece *)r->all->scratch, *in = out + r->n;
     void **of = (void **)(in + r->n);
     char *room = (char *)(of + r->n);
-    struct span mine = span_of(r, r->me, n, round, at_once);
+    struct shard mine = span_of(r, s, r->me, round);
     for (int k = 0; k < r->n; k++) {
-        struct span theirs = span_of(r, k, n, round, at_once);
+        struct shard theirs = span_of(r, s, k, round);
         char *here = k == r->me ? data + (size_t)mine.first * size : room + (size_t)k * (size_t)at_once * size;
         out[k] = (struct piece){data + (size_t)theirs.first * size, k == r->me ? 0 : (size_t)theirs.n * size};
         in[k] = (struct piece){here, k == r->me ? 0 : (size_t)mine.n * size};
@@ -209,8 +261,10 @@ static bool sum_round(const struct rank *r, char *data, int64_t n, size_t size, 
     if (!ranks_exchange(r, out, in))
         return false;
     add(ctx, of, mine.n, r->me);
+    if (to == RANKS_STAY)
+        return true;
     for (int k = 0; k < r->n; k++) {
-        struct span theirs = span_of(r, k, n, round, at_once);
+        struct shard theirs = span_of(r, s, k, round);
         bool goes = k != r->me && (!to || to == k + 1), comes = k != r->me && (!to || to == r->me + 1);
         out[k] = (struct piece){data + (size_t)mine.first * size, goes ? (size_t)mine.n * size : 0};
         in[k] = (struct piece){data + (size_t)theirs.first * size, comes ? (size_t)theirs.n * size : 0};
@@ -218,17 +272,19 @@ static bool sum_round(const struct rank *r, char *data, int64_t n, size_t size, 
     return ranks_exchange(r, out, in);
 }
 
-bool ranks_sum(const struct rank *r, void *data, int64_t n, size_t element_bytes, int to, ranks_add_fn *add, void *ctx)
+bool ranks_sum(const struct rank *r, void *data, int64_t n, int64_t chunk, size_t element_bytes, int to,
+               ranks_add_fn *add, void *ctx)
 {
     size_t each = SUM_BYTES / (size_t)r->n > SUM_LEAST ? SUM_BYTES / (size_t)r->n : SUM_LEAST;
-    int64_t at_once = (int64_t)(each / element_bytes), most = n / r->n + 1;
+    struct sum s = {data, n, chunk, element_bytes, to, (int64_t)(each / element_bytes)};
+    int64_t most = (n / chunk / r->n + 2) * chunk; /* elements of a shard */
     size_t bytes = (size_t)r->n * (2 * sizeof(struct piece) + sizeof(void *) + each);
     if (!MEM_GROW(r->all->scratch, r->all->scratch_bytes, bytes)) {
         ranks_leave(r, SNUG_ERR_ENV, "there is no memory for adding up gradients");
         return false;
     }
-    for (int64_t round = 0; round * at_once < most; round++)
-        if (!sum_round(r, data, n, element_bytes, to, round, at_once, add, ctx))
+    for (int64_t round = 0; round * s.at_once < most; round++)
+        if (!sum_round(r, &s, round, add, ctx))
             return false;
     return true;
 }

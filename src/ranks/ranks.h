@@ -42,11 +42,17 @@ void *const *ranks_meet(const struct rank *r, void *brought);
 /* Of any kind: each rank's `data` becomes that of rank `from`. */
 void ranks_take(const struct rank *r, int from, void *data, size_t bytes);
 
-/* A sum of what all ranks have, for ranks without a common memory. Each rank makes its part of the n elements: add(ctx, of, count, me) has
- * `count` elements of each rank, and leaves their sum in of[me]. The sum comes into everybody's `data`, or into that of rank `to` alone,
- * counted from 1; of the others' then only what each has added up is lost. */
+/* Of any kind: each rank's `data` becomes that of all: of the n elements of a tensor, with what lies behind them up to `room`, each has its
+ * shard (base/shard.h). */
+void ranks_spread(const struct rank *r, void *data, int64_t n, int64_t room, int64_t chunk, size_t element_bytes);
+
+/* A sum of what all ranks have, for ranks without a common memory. Each rank makes its shard of the n elements: add(ctx, of, count, me) has
+ * `count` elements of each rank, and leaves their sum in of[me]. The sum comes into everybody's `data` (0), or into that of rank `to` alone,
+ * counted from 1, or stays with those who made it; of the others' then only what each has added up is lost. */
+enum { RANKS_STAY = -1 };
 typedef void ranks_add_fn(void *ctx, void *const *of, int64_t count, int me);
-bool ranks_sum(const struct rank *r, void *data, int64_t n, size_t element_bytes, int to, ranks_add_fn *add, void *ctx);
+bool ranks_sum(const struct rank *r, void *data, int64_t n, int64_t chunk, size_t element_bytes, int to,
+               ranks_add_fn *add, void *ctx);
 
 /* ---- Leaving. ---- */
 

@@ -28,7 +28,7 @@ bool node_bound_by_operations(enum op op)
 double node_work(const struct program *g, const struct node *n, struct dims dims)
 {
     union args_any args;
-    compile_args(g, n, dims, NULL, &args);
+    compile_args(g, n, dims, NULL, -1, &args);
     return node_bound_by_operations(n->op) ? node_op(n)->flops(&args) : compile_bytes(g, n, &args, MEMORY_DEVICE);
 }
 

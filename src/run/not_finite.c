@@ -129,7 +129,8 @@ bool run_gradient_not_finite(struct run *r, int k, char *text, size_t room)
         if (n->op != OP_sumsq)
             continue;
         run_fill_work(r, g, n, g->max, &w);
-        int64_t chunks = (tensor_elements(&w.args.sumsq.g) + SUMSQ_CHUNK - 1) / SUMSQ_CHUNK;
+        const struct value *whole = graph_value(&g->graph, n->u.sumsq.g);
+        int64_t chunks = (value_elements(whole, g->max) + SUMSQ_CHUNK - 1) / SUMSQ_CHUNK;
         struct tensor sums = w.args.sumsq.partials;
         sums.data = (double *)sums.data + w.args.sumsq.at;
         sums.shape[0] = chunks;

@@ -1,6 +1,7 @@
 #include "run/nodes.h"
 
 #include "base/seconds.h"
+#include "base/shard.h"
 #include "ranks/ranks.h"
 
 #include <string.h>
@@ -19,7 +20,7 @@ static int tune(struct run *r, void (*begins)(void *ctx), void *ctx, bool *chang
         const struct program *g = &r->plan.programs[k];
         for (int i = 1; i < g->graph.n_nodes; i++, n++) {
             nodes[n].op = g->graph.nodes[i].op;
-            compile_args(g, &g->graph.nodes[i], g->max, NULL, &nodes[n].args);
+            compile_args(g, &g->graph.nodes[i], g->max, NULL, -1, &nodes[n].args);
         }
     }
     int code = r->backend->profile->tune(r->backend, nodes, n, begins, ctx, changed, err);
@@ -150,6 +151,36 @@ bool run_has(const struct run *r, const struct run_value *v)
     return !v->rank || !r->rank || r->ranks || v->rank == r->rank->me + 1;
 }
 
+struct run_value run_part_of(const struct run_value *v, int64_t first, int64_t n)
+{
+    struct run_value part = *v;
+    part.elements = n;
+    part.first += v->shards ? first : 0;
+    part.data = (char *)v->data + (v->shards ? 0 : dtype_bytes(v->dtype, first));
+    return part;
+}
+
+/* A rank that is only thought to have others beside it has the largest. */
+static bool has_shard(const struct run *r, const struct run_value *v, int k)
+{
+    return r->rank ? r->ranks || k == r->rank->me : k == shard_largest(v->whole, v->chunk, v->shards);
+}
+
+bool run_shard(const struct run *r, const struct run_value *v, int k, struct run_value *out, int64_t *at)
+{
+    struct shard s = shard_of(v->whole, v->chunk, v->shards, k);
+    int64_t end = v->first + v->elements, from = s.first > v->first ? s.first : v->first;
+    end = s.first + s.n < end ? s.first + s.n : end;
+    char *there = r->ranks ? r->ranks[k]->arenas.of[v->memory] + ((char *)v->data - r->arenas.of[v->memory]) : v->data;
+    *out = *v;
+    out->shards = 0;
+    out->rank = k + 1;
+    out->elements = end - from;
+    out->data = there + dtype_bytes(v->dtype, from - s.first);
+    *at = from - v->first;
+    return from < end;
+}
+
 static struct run_value describe(const struct run *r, const struct program *g, int id, struct dims dims)
 {
     const struct value *v = graph_value(&g->graph, id);
@@ -163,7 +194,10 @@ static struct run_value describe(const struct run *r, const struct program *g, i
                             .frozen = v->frozen,
                             .ndim = v->ndim,
                             .elements = value_elements(v, dims),
-                            .init = v->init};
+                            .init = v->init,
+                            .shards = v->view ? 0 : v->shards,
+                            .chunk = v->chunk,
+                            .whole = value_elements(v, dims)};
     for (int d = 0; d < v->ndim; d++)
         out.shape[d + v->row] = dim_size(v->shape[d], dims);
     if (v->row) /* as files have it */
@@ -231,10 +265,11 @@ void run_fill_work(const struct run *r, const struct program *g, const struct no
     w->joins = n->joins;
     w->lane = n->lane;
     memset(w->after, 0, sizeof w->after);
-    compile_args(g, n, dims, &r->arenas, &w->args);
+    compile_args(g, n, dims, &r->arenas, r->rank ? r->rank->me : -1, &w->args);
     w->call = (struct call){.workspace = n->workspace ? r->arenas.of[MEMORY_DEVICE] + g->at[n->workspace] : NULL,
                             .threads = r->threads,
-                            .rank = r->rank};
+                            .rank = r->rank,
+                            .arenas = r->others};
     if (n->op == OP_pull)
         w->args.pull.x.data = pulled_from(r, g, n->u.pull.x);
 }
@@ -443,7 +478,7 @@ double run_flops(const struct run *r, int k, struct dims dims)
     double flops = 0;
     for (int i = 1; i < g->graph.n_nodes; i++) {
         union args_any args;
-        compile_args(g, &g->graph.nodes[i], dims, NULL, &args);
+        compile_args(g, &g->graph.nodes[i], dims, NULL, -1, &args);
         flops += node_op(&g->graph.nodes[i])->flops(&args);
     }
     return flops;
@@ -456,8 +491,25 @@ static const struct backend *backend_of(const struct run *r, const struct run_va
     return v->rank && r->ranks ? r->ranks[v->rank - 1]->backend : r->backend;
 }
 
+/* `host` is read, or written. */
+static int each_shard(const struct run *r, const struct run_value *v, void *host, enum dtype type, bool writes,
+                      struct snug_err *err)
+{
+    for (int k = 0; k < v->shards; k++) {
+        struct run_value part;
+        int64_t at;
+        if (!has_shard(r, v, k) || !run_shard(r, v, k, &part, &at))
+            continue;
+        char *here = (char *)host + dtype_bytes(type, at);
+        TRY(writes ? run_write(r, &part, here, type, part.elements, err) : run_read(r, &part, here, type, err));
+    }
+    return SNUG_OK;
+}
+
 int run_read(const struct run *r, const struct run_value *v, void *to, enum dtype type, struct snug_err *err)
 {
+    if (v->shards)
+        return each_shard(r, v, to, type, false, err);
     const struct backend *b = backend_of(r, v);
     int64_t bytes = dtype_bytes(v->dtype, v->elements);
     if (v->dtype == type)
@@ -475,6 +527,10 @@ int run_read(const struct run *r, const struct run_value *v, void *to, enum dtyp
 int run_write(const struct run *r, const struct run_value *v, const void *from, enum dtype type, int64_t elements,
               struct snug_err *err)
 {
+    if (v->shards) {
+        struct run_value part = run_part_of(v, 0, elements);
+        return each_shard(r, &part, (void *)from, type, true, err);
+    }
     const struct backend *b = backend_of(r, v);
     int64_t bytes = dtype_bytes(v->dtype, elements);
     if (v->dtype == type)

@@ -23,6 +23,7 @@ struct run {
     const struct rank *rank; /* of several, each with a run of its own: which one; NULL: there is only this */
     const struct run *const
         *ranks;             /* those of all of them, where what one rank has alone is found; NULL: there is only this */
+    char *const *others;    /* and their arenas on devices */
     struct op_times *times; /* what run_program adds to, on backends in the host's memory; NULL: nobody asks */
     bool shares_plan;       /* it is another run's */
 };
@@ -56,8 +57,16 @@ struct run_value {
     int64_t shape[MAX_DIMS]; /* at the largest sizes for inputs, at `dims` for outputs */
     int64_t elements;
     struct init init;
+    /* Not 0: its `whole` elements are dealt to so many ranks (base/shard.h). These are those from `first` on, wherever they lie; data is where
+     * a rank's shard begins. */
+    int shards;
+    int64_t chunk, whole, first;
 };
 bool run_has(const struct run *r, const struct run_value *v); /* false: it lies in another process */
+/* n elements of it, from the first-th on. */
+struct run_value run_part_of(const struct run_value *v, int64_t first, int64_t n);
+/* Of what is dealt to ranks, that which rank k has, counted from 0, which begins *at elements behind the first; false: nothing. */
+bool run_shard(const struct run *r, const struct run_value *v, int k, struct run_value *out, int64_t *at);
 bool run_find(const struct run *r, const char *name, struct run_value *out);
 bool run_output(const struct run *r, int k, const char *name, struct dims dims, struct run_value *out);
 
@@ -104,7 +113,7 @@ void run_fill_work(const struct run *r, const struct program *g, const struct no
  * anywhere: the nodes that make them are executed too. */
 int run_time_nodes(struct run *r, int k, struct dims dims, const bool *wanted, double *seconds, struct snug_err *err);
 
-/* Host copies of whole values; `type` is any float type. */
+/* Host copies of whole values, or of the shards that are in this process; `type` is any float type. */
 int run_read(const struct run *r, const struct run_value *v, void *to, enum dtype type, struct snug_err *err);
 int run_write(const struct run *r, const struct run_value *v, const void *from, enum dtype type, int64_t elements,
               struct snug_err *err);

@@ -31,7 +31,7 @@ static int copies(const struct run *r, const struct program *g, const struct nod
     if (!n->workspace || !backend_together(b, n->op))
         return most;
     union args_any args;
-    compile_args(g, n, dims, NULL, &args);
+    compile_args(g, n, dims, NULL, -1, &args);
     int64_t one = backend_workspace_bytes(b, n->op, &args, r->threads);
     int64_t room = value_bytes(graph_value(&g->graph, n->workspace), g->max);
     return one <= 0 || room / one > most ? most : room / one < 1 ? 1 : (int)(room / one);

@@ -330,9 +330,7 @@ static int load_weight(const struct loading *l, const struct run_value *w, const
         as = stored;
     for (int64_t first = 0; first < w->elements && (here || hashed); first += PIECE) {
         int64_t n = w->elements - first < PIECE ? w->elements - first : PIECE;
-        struct run_value part = *w;
-        part.data = (char *)w->data + dtype_bytes(w->dtype, first);
-        part.elements = n;
+        struct run_value part = run_part_of(w, first, n);
         if (t)
             TRY(model_dir_read_part(l->d, t, as, first, n, l->host, err));
         else
@@ -350,10 +348,22 @@ static int load_weight(const struct loading *l, const struct run_value *w, const
 /* Some rows of a matrix. */
 static struct run_value rows_of(const struct run_value *w, int64_t first, int64_t n)
 {
-    struct run_value part = *w;
-    part.data = (char *)w->data + dtype_bytes(w->dtype, first * w->shape[1]);
-    part.elements = n * w->shape[1];
-    return part;
+    return run_part_of(w, first * w->shape[1], n * w->shape[1]);
+}
+
+/* What each process has added up of its shard, or of nothing. */
+static int add_up_processes(const struct run *r, double *x, int64_t n, struct snug_err *err)
+{
+    double *all = mem_alloc((size_t)(n * r->rank->n) * sizeof *all);
+    int code = all ? SNUG_OK : err_no_memory(err, (unsigned long long)(n * r->rank->n) * sizeof *all);
+    if (!code && !ranks_gather_all(r->rank, x, (size_t)n * sizeof *x, all))
+        code = ranks_failure(r->rank->all, err);
+    for (int64_t i = 0; i < n && !code; i++)
+        x[i] = 0;
+    for (int64_t i = 0; i < n * r->rank->n && !code; i++)
+        x[i % n] += all[i];
+    mem_free(all);
+    return code;
 }
 
 /* A new weight of INIT_LENGTHS, when the matrix beside it is there. */
@@ -371,14 +381,15 @@ static int load_lengths(const struct loading *l, const struct run_value *w, stru
     for (int64_t first = 0; first < of.shape[0] && !code && run_has(l->r, &of); first += n) {
         n = of.shape[0] - first < most ? of.shape[0] - first : most;
         struct run_value part = rows_of(&of, first, n);
+        memset(rows, 0, (size_t)part.elements * sizeof *rows); /* of which other processes may have some */
         code = run_read(l->r, &part, rows, DT_F32, err);
         for (int64_t i = 0; i < part.elements && !code; i++)
             lengths[w->init.std > 0 ? i % width : first + i / width] += (double)rows[i] * rows[i];
     }
+    if (!code && (of.rank || of.shards) && l->r->rank && !l->r->ranks)
+        code = add_up_processes(l->r, lengths, w->elements, err);
     for (int64_t i = 0; i < w->elements && !code; i++)
         lengths[i] = sqrt(lengths[i]);
-    if (!code && of.rank && l->r->rank && !l->r->ranks) /* another process may have the matrix */
-        ranks_take(l->r->rank, of.rank - 1, lengths, (size_t)w->elements * sizeof *lengths);
     if (!code)
         code = run_write(l->r, w, lengths, DT_F64, w->elements, err);
     mem_free(rows);

@@ -5,16 +5,24 @@
 
 #include <string.h>
 
+/* The value that a node exchanges, all of it; 0: none. */
+static int exchanged(const struct node *n)
+{
+    return op_exchanges(n->op) ? n->u.slot[0] : n->op == OP_pull ? n->u.pull.y : 0;
+}
+
 /* Bytes of a node over the links of the rank that it is most work for, of n ranks; *rank is that one, 0: all. */
 static double link_bytes(const struct graph *g, const struct node *n, double ranks, int *rank)
 {
-    bool counts = op_exchanges(n->op) || n->op == OP_pull;
-    double bytes = counts ? (double)value_bytes(graph_value(g, n->u.slot[0]), (struct dims){0}) : 0;
+    int value = exchanged(n);
+    double bytes = value ? (double)value_bytes(graph_value(g, value), (struct dims){0}) : 0;
     *rank = n->op == OP_all_reduce  ? (int)n->u.all_reduce.to
             : n->op == OP_broadcast ? (int)n->u.broadcast.from
             : n->op == OP_pull      ? (int)n->u.pull.from
                                     : 0;
-    return *rank ? bytes * (ranks - 1) : 2 * bytes * (ranks - 1) / ranks; /* a part of each: it is read, and written */
+    int times =
+        n->op == OP_all_reduce && !n->u.all_reduce.chunk ? 2 : 1; /* a sum for all is sent in parts, and then whole */
+    return *rank ? bytes * (ranks - 1) : times * bytes * (ranks - 1) / ranks;
 }
 
 /* Nodes of one op that follow `k`, to *end. of: by rank, room for as many as there are, and for 0. */

@@ -26,7 +26,7 @@ static const double disk_rate = 2e9; /* bytes a second, each way, of one that is
 double rates_node(const struct rates *r, const struct program *g, const struct node *n)
 {
     union args_any args;
-    compile_args(g, n, r->sizes.T ? r->sizes : g->max, NULL, &args);
+    compile_args(g, n, r->sizes.T ? r->sizes : g->max, NULL, -1, &args);
     double compute = node_op(n)->flops(&args) / r->flops;
     double move = compile_bytes(g, n, &args, MEMORY_DEVICE) / r->bytes +
                   compile_bytes(g, n, &args, MEMORY_HOST) / r->host_bytes +

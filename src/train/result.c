@@ -83,17 +83,33 @@ static int read_distant(const struct ckpt_memory *there, const struct run_value 
     return code;
 }
 
+/* What no rank has whole. */
+static int read_shards(const struct session *s, const struct run_value *v, char *to, enum dtype type,
+                       struct snug_err *err)
+{
+    struct run_value part;
+    int64_t at;
+    for (int k = 0; k < v->shards; k++) {
+        if (!run_shard(&s->run, v, k, &part, &at))
+            continue;
+        const struct ckpt_memory *there = distant_memory(s, part.rank);
+        char *here = to + dtype_bytes(type, at);
+        TRY(there ? read_distant(there, &part, here, type, err) : run_read(&s->run, &part, here, type, err));
+    }
+    return SNUG_OK;
+}
+
 static int read_weight(void *ctx, const struct st_tensor *t, int64_t offset, void *to, size_t bytes,
                        struct snug_err *err)
 {
     struct export_source *e = ctx;
     for (size_t i = 0; i < e->n; i++) {
-        struct run_value part = e->values[i];
-        if (strcmp(part.name, t->name + e->prefix))
+        if (strcmp(e->values[i].name, t->name + e->prefix))
             continue;
         int64_t size = dtype_bytes(t->dtype, 1);
-        part.data = (char *)part.data + dtype_bytes(part.dtype, offset / size);
-        part.elements = (int64_t)bytes / size;
+        struct run_value part = run_part_of(&e->values[i], offset / size, (int64_t)bytes / size);
+        if (part.shards)
+            return read_shards(e->s, &part, to, t->dtype, err);
         const struct ckpt_memory *there = distant_memory(e->s, part.rank);
         return there ? read_distant(there, &part, to, t->dtype, err) : run_read(&e->s->run, &part, to, t->dtype, err);
     }

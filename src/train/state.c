@@ -312,29 +312,74 @@ bool state_saves_in_place(const struct session *s, const struct run *r)
     return r->plan.disk_bytes && !(s->processes && s->compile.zero_stage);
 }
 
+/* A tensor of which each rank has a shard, for a checkpoint, which has it whole. */
+struct sharded {
+    const struct session *s;
+    const struct run *r;
+    struct run_value value;
+    struct ckpt_memory memory;
+};
+
+/* From where a rank has it, on its device or in another process. */
+static int get_shards(void *ctx, void *to_host, const void *from, int64_t bytes, struct snug_err *err)
+{
+    const struct sharded *x = ctx;
+    struct run_value part;
+    int64_t at;
+    (void)from, (void)bytes;
+    for (int k = 0; k < x->value.shards; k++) {
+        if (!run_shard(x->r, &x->value, k, &part, &at))
+            continue;
+        const struct ckpt_memory *there = distant_memory(x->s, part.rank);
+        char *here = (char *)to_host + dtype_bytes(part.dtype, at);
+        TRY(there ? there->get(there->ctx, here, part.data, dtype_bytes(part.dtype, part.elements), err)
+                  : run_read(x->r, &part, here, part.dtype, err));
+    }
+    return SNUG_OK;
+}
+
+static int put_shards(void *ctx, void *to, const void *from_host, int64_t bytes, struct snug_err *err)
+{
+    const struct sharded *x = ctx;
+    (void)to, (void)bytes;
+    return run_write(x->r, &x->value, from_host, x->value.dtype, x->value.elements, err);
+}
+
+static const struct ckpt_memory *shards_memory(struct sharded *x, const struct session *s, const struct run *r,
+                                               const struct run_value *v)
+{
+    *x = (struct sharded){.s = s, .r = r, .value = *v, .memory = {.get = get_shards, .put = put_shards, .ctx = x}};
+    return &x->memory;
+}
+
+/* Where the host gets a tensor, and puts it; NULL: it is there. */
+static const struct ckpt_memory *memory_of(const struct session *s, const struct run_value *v)
+{
+    const struct ckpt_memory *there = distant_memory(s, v->rank), *here = s->memory.ctx ? &s->memory : NULL;
+    there = there ? there : team_memory(s, v->rank);
+    return there ? there : v->memory == MEMORY_DISK ? NULL : here;
+}
+
 int state_tensors(const struct session *s, const struct run *r, bool only_weights, struct ckpt_tensor **tensors,
                   size_t *n, struct snug_err *err)
 {
     struct run_value *v;
-    const struct ckpt_memory *here = s->memory.ctx ? &s->memory : NULL;
     unsigned roles = 1u << ROLE_WEIGHT | (only_weights ? 0 : 1u << ROLE_STATE);
-    if (here && r->disk.p) /* which the host reads itself, when nothing is on its way there */
+    if (s->memory.ctx && r->disk.p) /* which the host reads itself, when nothing is on its way there */
         TRY(r->backend->arena->sync(r->backend, err));
     TRY(run_list(r, roles, &v, n, err));
-    *tensors = mem_alloc(*n * sizeof **tensors);
+    *tensors = mem_alloc(*n * (sizeof **tensors + sizeof(struct sharded)));
+    struct sharded *sharded = (struct sharded *)(*tensors + *n); /* goes with them */
     size_t kept = 0;
     for (size_t i = 0; *tensors && i < *n; i++) {
-        const struct ckpt_memory *there = distant_memory(s, v[i].rank);
-        there = there ? there : team_memory(s, v[i].rank);
         if (s->adapter.wanted && v[i].frozen) /* the base lies in its own folder */
             continue;
-        (*tensors)[kept] = (struct ckpt_tensor){.name = v[i].name,
-                                                .dtype = v[i].dtype,
-                                                .ndim = v[i].ndim,
-                                                .data = v[i].data,
-                                                .memory = there                        ? there
-                                                          : v[i].memory == MEMORY_DISK ? NULL
-                                                                                       : here};
+        (*tensors)[kept] =
+            (struct ckpt_tensor){.name = v[i].name,
+                                 .dtype = v[i].dtype,
+                                 .ndim = v[i].ndim,
+                                 .data = v[i].data,
+                                 .memory = v[i].shards ? shards_memory(&sharded[i], s, r, &v[i]) : memory_of(s, &v[i])};
         memcpy((*tensors)[kept++].shape, v[i].shape, sizeof v[i].shape);
     }
     *n = kept;

@@ -37,6 +37,7 @@ struct team {
     struct member *members;
     int n;                   /* of them: ranks - 1 */
     const struct run **runs; /* of all ranks */
+    char **arenas;           /* theirs on devices, when all are open */
 
     pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t changed;
@@ -66,6 +67,7 @@ static int open_member(struct member *m, struct snug_err *err)
         TRY(b->join(b, &m->rank, err));
     m->run.rank = &m->rank;
     m->run.ranks = m->team->runs;
+    m->run.others = m->team->arenas;
     TRY(stepper_open(&m->stepper, &m->run, &s->model, s->o->seed, err));
     m->stepper.class_weights = s->class_weights;
     return SNUG_OK;
@@ -160,7 +162,8 @@ static int open_members(struct team *t, struct snug_err *err)
     const struct backend *b = t->s->compile.backend;
     t->members = mem_alloc((size_t)(t->first.n - 1) * sizeof *t->members);
     t->runs = mem_alloc((size_t)t->first.n * sizeof *t->runs);
-    if (!t->members || !t->runs)
+    t->arenas = mem_alloc((size_t)t->first.n * sizeof *t->arenas);
+    if (!t->members || !t->runs || !t->arenas)
         return err_no_memory(err, (unsigned long long)(t->first.n - 1) * sizeof *t->members);
     t->runs[0] = &t->s->run;
     for (; t->n < t->first.n - 1 && !code; t->n += !code) {
@@ -179,6 +182,8 @@ static int open_members(struct team *t, struct snug_err *err)
     for (int i = 0; i < t->n && !code; i++) /* as it would be of the first: too little memory is no fault of a rank */
         if (t->members[i].code && ranks_left(t->ranks) == i + 1)
             return err_set(err, t->members[i].code, "rank %d: %s", i + 1, t->members[i].err.text);
+    for (int i = 0; i <= t->n; i++)
+        t->arenas[i] = t->runs[i]->arenas.of[MEMORY_DEVICE];
     return code;
 }
 
@@ -198,6 +203,7 @@ static int open_team(struct team *t, struct snug_err *err)
     t->first = (struct rank){.all = t->ranks, .me = 0, .n = n};
     TRY(open_members(t, err));
     s->run.ranks = t->runs;
+    s->run.others = t->arenas;
     return SNUG_OK;
 }
 
@@ -230,6 +236,7 @@ void team_close(struct session *s)
         return;
     s->run.rank = NULL;
     s->run.ranks = NULL;
+    s->run.others = NULL;
     give(t, ERRAND_END);
     if (t->n)
         s->compile.backend->arena->sync(s->compile.backend, NULL);
@@ -242,6 +249,7 @@ void team_close(struct session *s)
     pthread_mutex_destroy(&t->lock);
     mem_free(t->members);
     mem_free(t->runs);
+    mem_free(t->arenas);
     mem_free(t->reports);
     mem_free(t);
     s->team = NULL;

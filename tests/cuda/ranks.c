@@ -1,12 +1,13 @@
-/* all_reduce and broadcast on a GPU: ranks on as many devices as there are, several on one where there are fewer; and ranks that are
+/* all_reduce, broadcast and pull on a GPU: ranks on as many devices as there are, several on one where there are fewer; and ranks that are
  * connected by NCCL as processes are, each with its device. Each, or one of them alone, has the sum, in the order of ranks, with the same
- * bits, or all have what one had, also out of a graph. A rank that leaves keeps nobody waiting. */
+ * bits, or all have what one had, also out of a graph. Likewise in shards. A rank that leaves keeps nobody waiting. */
 #include "ranks/processes.h"
 
 #include "../port.h"
 
 #include "base/dtype.h"
 #include "base/mem.h"
+#include "base/shard.h"
 #include "cuda/device.h"
 #include "cuda/products/algorithms.h"
 #include "cuda/products/nodes.h"
@@ -20,7 +21,10 @@
 
 #include <cmocka.h>
 
-enum { MOST = 5, ALIGN = 256, ROUNDS = 4, FEW_BYTES = 4096, SLICE_ALIGN = 4 };
+enum { MOST = 5, ALIGN = 256, ROUNDS = 4, FEW_BYTES = 4096, SLICE_ALIGN = 4, CHUNK = 1024 };
+
+/* Who gets a tensor, or has it: all of them, of tensor t the rank 1 + t % n, or each its shard. */
+enum whose { ALL, ONE, EACH };
 
 static const struct {
     enum dtype type;
@@ -31,10 +35,10 @@ enum { TENSORS = sizeof tensors / sizeof *tensors };
 
 struct side {
     struct rank rank;
-    int port;   /* where ranks that are as processes meet; 0: they are threads */
-    bool few;   /* little is on its way at once */
-    enum op op; /* with `one`: of tensor t the rank 1 + t % n */
-    bool one;
+    int port; /* where ranks that are as processes meet; 0: they are threads */
+    bool few; /* little is on its way at once */
+    enum op op;
+    enum whose whose;
     bool leaves; /* instead of adding up */
     pthread_barrier_t *end;
     struct snug_err err;
@@ -78,16 +82,29 @@ static double sum(int ranks, int round, int64_t i, enum dtype type)
     return rounded(s, type);
 }
 
+static int64_t all_rooms(const struct side *s)
+{
+    int64_t bytes = 0;
+    for (int t = 0; t < TENSORS; t++)
+        bytes += room(s, t);
+    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+/* A rank has what it brings; of what it pulls, its shard behind where all of it comes to. */
 static int fill(const struct side *s, const struct backend *b, char *arena, int round, struct snug_err *err)
 {
-    int64_t at = 0;
+    int64_t at = s->op == OP_pull ? all_rooms(s) : 0;
     for (int t = 0; t < TENSORS; at += room(s, t), t++) {
         int64_t n = tensors[t].elements;
         double *x = mem_alloc((size_t)n * sizeof *x);
         char *narrow = mem_alloc((size_t)room(s, t));
         for (int64_t i = 0; i < n; i++)
             x[i] = number(s->rank.me, round, i);
-        dtype_convert(narrow, tensors[t].type, x, DT_F64, n);
+        struct shard mine = shard_of(n, CHUNK, s->rank.n, s->rank.me);
+        if (s->op == OP_pull)
+            dtype_convert(narrow, tensors[t].type, x + mine.first, DT_F64, mine.n);
+        else
+            dtype_convert(narrow, tensors[t].type, x, DT_F64, n);
         int code = b->arena->upload(b, arena + at, narrow, room(s, t), err);
         mem_free(x);
         mem_free(narrow);
@@ -129,9 +146,9 @@ static int64_t workspace_bytes(const struct backend *b, const struct work *work)
 }
 
 /* Which rank tensor t goes to, or comes from, counted from 1; 0: all. */
-static int one_of(int t, int n, bool one)
+static int one_of(int t, int n, enum whose whose)
 {
-    return one ? 1 + t % n : 0;
+    return whose == ONE ? 1 + t % n : 0;
 }
 
 static void make_work(const struct side *s, struct work *work, char *arena)
@@ -141,11 +158,27 @@ static void make_work(const struct side *s, struct work *work, char *arena)
         work[t] = (struct work){.op = s->op, .joins = t > 0 && t != 3}; /* two launches */
         work[t].args.slot[0] =
             (struct tensor){.data = arena + at, .shape = {tensors[t].elements}, .dtype = tensors[t].type, .ndim = 1};
+        int one = one_of(t, s->rank.n, s->whose);
+        int64_t chunk = s->whose == EACH ? CHUNK : 0, n = tensors[t].elements;
         if (s->op == OP_all_reduce)
-            work[t].args.all_reduce.to = one_of(t, s->rank.n, s->one);
-        else
-            work[t].args.broadcast.from = one_of(t, s->rank.n, s->one);
+            work[t].args.all_reduce.to = one, work[t].args.all_reduce.chunk = chunk;
+        else if (s->op == OP_broadcast)
+            work[t].args.broadcast.from = one, work[t].args.broadcast.chunk = chunk;
+        if (s->op != OP_pull)
+            continue;
+        work[t].args.pull.y = work[t].args.slot[0];
+        work[t].args.pull.x = work[t].args.slot[0];
+        work[t].args.pull.x.shape[0] = shard_of(n, CHUNK, s->rank.n, s->rank.me).n;
+        work[t].args.pull.x.data = arena + all_rooms(s) + at;
+        work[t].args.pull.chunk = chunk;
     }
+}
+
+/* What is pulled does not change meanwhile. */
+static void wait_for_others(const struct side *s)
+{
+    if (s->op == OP_pull)
+        pthread_barrier_wait(s->end);
 }
 
 static int add_up(const struct side *s, const struct backend *b, char *arena, struct work *work, struct snug_err *err)
@@ -158,11 +191,14 @@ static int add_up(const struct side *s, const struct backend *b, char *arena, st
     for (int round = 0; round < ROUNDS; round++) { /* the first makes a graph */
         bool known;
         TRY(fill(s, b, arena, round, err));
+        wait_for_others(s);
         TRY(b->replay(b, &(struct sequence){0}, &known, err));
-        assert_int_equal(known, round > 0);
+        assert_int_equal(known,
+                         round > (s->op == OP_pull && !s->port)); /* a graph of what nobody waits for comes later */
         if (!known)
             TRY(b->run(b, work, TENSORS, err));
         TRY(b->arena->sync(b, err));
+        wait_for_others(s);
     }
     return read_back(s, b, arena, err);
 }
@@ -172,9 +208,7 @@ static int with_backend(struct side *s, struct snug_err *err)
     const struct backend *b;
     struct work work[TENSORS] = {0};
     void *arena;
-    int64_t values = 0;
-    for (int t = 0; t < TENSORS; t++)
-        values += room(s, t);
+    int64_t values = 2 * all_rooms(s);
     struct cuda_settings settings = {.device = s->rank.me % backend_cuda_count(), .ranks = s->rank.n};
     TRY(backend_cuda_open(&settings, &b, err));
     int code = s->port ? b->connect(b, &s->rank, err) : SNUG_OK;
@@ -211,7 +245,7 @@ static void *work(void *arg)
 
 enum kind { THREADS, CONNECTED, CONNECTED_WITH_LITTLE, KINDS };
 
-static void run_ranks(struct side *sides, int n, enum kind kind, enum op op, bool one, int leaver)
+static void run_ranks(struct side *sides, int n, enum kind kind, enum op op, enum whose whose, int leaver)
 {
     pthread_t threads[MOST];
     pthread_barrier_t end;
@@ -225,7 +259,7 @@ static void run_ranks(struct side *sides, int n, enum kind kind, enum op op, boo
                                  .port = port,
                                  .few = kind == CONNECTED_WITH_LITTLE,
                                  .op = op,
-                                 .one = one,
+                                 .whose = whose,
                                  .leaves = r == leaver,
                                  .end = &end,
                                  .got = mem_alloc((size_t)elements() * 8)};
@@ -238,12 +272,16 @@ static void run_ranks(struct side *sides, int n, enum kind kind, enum op op, boo
 }
 
 /* What rank r has of tensor t's element i. */
-static double wanted(enum op op, bool one, int r, int n, int t, int64_t i)
+static double wanted(enum op op, enum whose whose, int r, int n, int t, int64_t i)
 {
-    int round = ROUNDS - 1, which = one_of(t, n, one);
+    int round = ROUNDS - 1, which = one_of(t, n, whose);
+    for (int k = 0; whose == EACH && k < n; k++) {
+        struct shard s = shard_of(tensors[t].elements, CHUNK, n, k);
+        which = i >= s.first && i < s.first + s.n ? k + 1 : which;
+    }
     if (op == OP_all_reduce && (!which || which == r + 1))
         return sum(n, round, i, tensors[t].type);
-    return rounded(number(op == OP_broadcast ? which - 1 : r, round, i), tensors[t].type);
+    return rounded(number(op == OP_all_reduce ? r : which - 1, round, i), tensors[t].type);
 }
 
 /* Each of them wants a device. */
@@ -253,45 +291,58 @@ static int most_ranks(enum kind kind)
     return kind < CONNECTED || devices > MOST ? MOST : devices;
 }
 
-static void check_ranks(enum kind kind, int n, enum op op, bool one)
+static void check_ranks(enum kind kind, int n, enum op op, enum whose whose)
 {
     struct side sides[MOST];
-    run_ranks(sides, n, kind, op, one, -1);
+    run_ranks(sides, n, kind, op, whose, -1);
     for (int r = 0; r < n; r++) {
         int64_t at = 0;
         assert_int_equal(sides[r].err.code, 0);
         for (int t = 0; t < TENSORS; at += tensors[t].elements, t++)
             for (int64_t i = 0; i < tensors[t].elements; i++)
-                if (sides[r].got[at + i] != wanted(op, one, r, n, t, i))
+                if (sides[r].got[at + i] != wanted(op, whose, r, n, t, i))
                     fail_msg("%s, kind %d, rank %d of %d, tensor %d, element %lld: %.9g, not %.9g", op_table[op].name,
-                             kind, r, n, t, (long long)i, sides[r].got[at + i], wanted(op, one, r, n, t, i));
+                             kind, r, n, t, (long long)i, sides[r].got[at + i], wanted(op, whose, r, n, t, i));
         mem_free(sides[r].got);
     }
 }
 
-static void check(enum op op, bool one)
+static void check(enum op op, enum whose whose)
 {
     for (enum kind kind = 0; kind < KINDS; kind++)
         for (int n = kind < CONNECTED ? 1 : 2; n <= most_ranks(kind); n++)
-            check_ranks(kind, n, op, one);
+            check_ranks(kind, n, op, whose);
 }
 
 static void ranks_have_the_sum(void **state)
 {
     (void)state;
-    check(OP_all_reduce, false);
+    check(OP_all_reduce, ALL);
 }
 
 static void one_rank_has_the_sum(void **state)
 {
     (void)state;
-    check(OP_all_reduce, true);
+    check(OP_all_reduce, ONE);
 }
 
 static void ranks_have_what_one_had(void **state)
 {
     (void)state;
-    check(OP_broadcast, true);
+    check(OP_broadcast, ONE);
+}
+
+static void each_has_the_sum_of_its_shard(void **state)
+{
+    (void)state;
+    check(OP_all_reduce, EACH);
+}
+
+static void ranks_have_all_shards(void **state)
+{
+    (void)state;
+    check(OP_broadcast, EACH);
+    check(OP_pull, EACH);
 }
 
 static void nobody_waits_for_who_has_left(void **state)
@@ -302,7 +353,7 @@ static void nobody_waits_for_who_has_left(void **state)
         int n = most_ranks(kind) < 3 ? most_ranks(kind) : 3;
         if (n < 2)
             continue;
-        run_ranks(sides, n, kind, OP_all_reduce, false, 1);
+        run_ranks(sides, n, kind, OP_all_reduce, ALL, 1);
         for (int r = 0; r < n; r++) {
             assert_int_equal(sides[r].err.code, r == 1 ? SNUG_OK : kind < CONNECTED ? SNUG_ERR_ENV : SNUG_ERR_PEER);
             mem_free(sides[r].got);
@@ -332,8 +383,11 @@ static void others_have_the_workspaces_of_products(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(ranks_have_the_sum), cmocka_unit_test(one_rank_has_the_sum),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(ranks_have_the_sum),
+                                       cmocka_unit_test(one_rank_has_the_sum),
                                        cmocka_unit_test(ranks_have_what_one_had),
+                                       cmocka_unit_test(each_has_the_sum_of_its_shard),
+                                       cmocka_unit_test(ranks_have_all_shards),
                                        cmocka_unit_test(nobody_waits_for_who_has_left),
                                        cmocka_unit_test(others_have_the_workspaces_of_products)};
     if (!backend_cuda_present()) {

@@ -1,8 +1,9 @@
 /* What several ranks exchange, on every instruction set and on the reference. all_reduce: each rank, or the one that wants it alone, has
- * the sum, in the order of ranks, with the same bits. broadcast: each has what one had. base/ranks: a rank that leaves keeps nobody
- * waiting. */
+ * the sum, in the order of ranks, with the same bits, or that of its shard. broadcast: each has what one had, or all shards. pull: likewise.
+ * base/ranks: a rank that leaves keeps nobody waiting. */
 #include "base/dtype.h"
 #include "base/mem.h"
+#include "base/shard.h"
 #include "cpu/isa.h"
 #include "graph/op.h"
 #include "ranks/ranks.h"
@@ -15,7 +16,7 @@
 
 #include <cmocka.h>
 
-enum { MOST = 5, LARGEST = 40003 };
+enum { MOST = 5, LARGEST = 40003, CHUNK = 64, EACH = -1 };
 
 struct side {
     struct rank rank;
@@ -57,6 +58,18 @@ static double sum(int ranks, int64_t i, enum dtype type)
     return type == DT_F64 ? wide : type == DT_F32 ? narrow : bf16_to_float(bf16_from_float(narrow));
 }
 
+/* Who has element i of n in its shard, counted from 1. */
+static int owner(int ranks, int64_t n, int64_t i)
+{
+    for (int k = 0; k < ranks; k++) {
+        struct shard s = shard_of(n, CHUNK, ranks, k);
+        if (i >= s.first && i < s.first + s.n)
+            return k + 1;
+    }
+    fail_msg("element %lld of %lld is in no shard of %d", (long long)i, (long long)n, ranks);
+    return 0;
+}
+
 /* What rank `rank` has behind the op for element i. one: the rank that it is to or from, counted from 1; 0: all. */
 static double wanted(enum op op, int one, int rank, int ranks, int64_t i, enum dtype type)
 {
@@ -79,9 +92,11 @@ static void check(enum op op, int one, const struct cpu_kernels *kernels, enum d
         sides[r].args.slot[0] = (struct tensor){
             .data = mem_alloc((size_t)dtype_bytes(type, n) + 64), .dtype = type, .ndim = 1, .shape = {n}};
         if (op == OP_all_reduce)
-            sides[r].args.all_reduce.to = one;
+            sides[r].args.all_reduce.to = one == EACH ? 0 : one;
         else
-            sides[r].args.broadcast.from = one;
+            sides[r].args.broadcast.from = one == EACH ? 0 : one;
+        int64_t *chunk = op == OP_all_reduce ? &sides[r].args.all_reduce.chunk : &sides[r].args.broadcast.chunk;
+        *chunk = one == EACH ? CHUNK : 0;
         for (int64_t i = 0; i < n; i++)
             as_double[i] = number(r, i);
         dtype_convert(sides[r].args.slot[0].data, type, as_double, DT_F64, n);
@@ -90,10 +105,12 @@ static void check(enum op op, int one, const struct cpu_kernels *kernels, enum d
     for (int r = 0; r < ranks; r++) {
         pthread_join(threads[r], NULL);
         dtype_convert(as_double, DT_F64, sides[r].args.slot[0].data, type, n);
-        for (int64_t i = 0; i < n; i++)
-            if (as_double[i] != wanted(op, one, r, ranks, i, type))
+        for (int64_t i = 0; i < n; i++) {
+            double must = wanted(op, one == EACH ? owner(ranks, n, i) : one, r, ranks, i, type);
+            if (as_double[i] != must)
                 fail_msg("%s, %d, %d ranks, element %lld of %lld of rank %d: %.17g, must be %.17g", op_table[op].name,
-                         one, ranks, (long long)i, (long long)n, r, as_double[i], wanted(op, one, r, ranks, i, type));
+                         one, ranks, (long long)i, (long long)n, r, as_double[i], must);
+        }
     }
     for (int r = 0; r < ranks; r++)
         mem_free(sides[r].args.slot[0].data);
@@ -137,6 +154,58 @@ static void ranks_have_what_one_had(void **state)
     for (int ranks = 1; ranks <= MOST; ranks++)
         for (int k = 0; k < SIZES; k++)
             check_everywhere(OP_broadcast, 1 + k % ranks, ranks, sizes[k]);
+}
+
+static void each_has_the_sum_of_its_shard(void **state)
+{
+    (void)state;
+    for (int ranks = 1; ranks <= MOST; ranks++)
+        for (int k = 0; k < SIZES; k++)
+            check_everywhere(OP_all_reduce, EACH, ranks, sizes[k]);
+}
+
+static void ranks_have_all_shards(void **state)
+{
+    (void)state;
+    for (int ranks = 1; ranks <= MOST; ranks++)
+        for (int k = 0; k < SIZES; k++)
+            check_everywhere(OP_broadcast, EACH, ranks, sizes[k]);
+}
+
+/* Each has its shard at the same place of its arena; behind the elements of a matrix are rows of zeros, which the last one has. */
+static void shards_are_pulled(void **state)
+{
+    (void)state;
+    enum { RANKS = 3, ROWS = 30, COLUMNS = 11, ZEROS = 2, ALL = ROWS * COLUMNS, ROOM = ALL + ZEROS * COLUMNS };
+    const struct cpu_isa *isa;
+    float arenas[RANKS][1 + ALL + ROOM], *begins[RANKS], y[ROOM];
+    struct ranks *all;
+    assert_int_equal(ranks_open(RANKS, &all, NULL), SNUG_OK);
+    for (int k = 0; k < RANKS; k++) {
+        struct shard s = shard_of_room(ALL, ROOM, CHUNK, RANKS, k);
+        begins[k] = arenas[k];
+        for (int64_t i = 0; i < s.n; i++)
+            arenas[k][1 + i] = s.first + i < ALL ? (float)(s.first + i + 1) : 0;
+    }
+    for (int i = -1; i < 0 || (isa = cpu_isa_usable(i)); i++) {
+        const struct rank rank = {all, 1, RANKS};
+        const struct call call = {.threads = 2, .rank = &rank, .arenas = (char *const *)begins};
+        union args_any args = {0};
+        struct shard mine = shard_of(ALL, CHUNK, RANKS, rank.me);
+        args.pull.x = (struct tensor){
+            .data = arenas[rank.me] + 1, .dtype = DT_F32, .ndim = 1, .shape = {mine.n}, .first = mine.first};
+        args.pull.y =
+            (struct tensor){.data = y, .dtype = DT_F32, .ndim = 2, .shape = {ROWS, COLUMNS}, .pad_rows = ZEROS};
+        args.pull.chunk = CHUNK;
+        memset(y, -1, sizeof y);
+        if (i < 0)
+            ref_pull(&args.pull, &call);
+        else
+            isa->kernels->run[OP_pull](&args, &call);
+        for (int k = 0; k < ROOM; k++)
+            assert_true(y[k] == (k < ALL ? (float)(k + 1) : 0));
+    }
+    ranks_close(all);
 }
 
 /* Of ranks in one memory each takes it by itself: one alone does not wait for others. */
@@ -198,8 +267,10 @@ static void nobody_waits_for_who_has_left(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(ranks_have_the_sum), cmocka_unit_test(one_rank_has_the_sum),
-                                       cmocka_unit_test(ranks_have_what_one_had), cmocka_unit_test(one_rank_pulls),
-                                       cmocka_unit_test(nobody_waits_for_who_has_left)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ranks_have_the_sum),      cmocka_unit_test(one_rank_has_the_sum),
+        cmocka_unit_test(ranks_have_what_one_had), cmocka_unit_test(each_has_the_sum_of_its_shard),
+        cmocka_unit_test(ranks_have_all_shards),   cmocka_unit_test(shards_are_pulled),
+        cmocka_unit_test(one_rank_pulls),          cmocka_unit_test(nobody_waits_for_who_has_left)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,7 +30,7 @@ static void each_gradient_once(void **state)
 {
     (void)state;
     text_becomes(VALUES, apply, 1, VALUES);
-    text_becomes(VALUES, apply, 2, VALUES "all_reduce(g=%4) to=0 layer=1\nall_reduce(g=%6) to=0 layer=2\n");
+    text_becomes(VALUES, apply, 2, VALUES "all_reduce(g=%4) to=0 chunk=0 layer=1\nall_reduce(g=%6) to=0 chunk=0 layer=2\n");
 }
 
 /* The largest weights come first, each to the rank that has least: the group, then the bias. */
@@ -38,10 +38,10 @@ static void owners_have_the_sums(void **state)
 {
     (void)state;
     text_becomes(VALUES, to_owners, 1, VALUES);
-    text_becomes(VALUES, to_owners, 2, VALUES "all_reduce(g=%4) to=1 layer=1\nall_reduce(g=%6) to=2 layer=2\n");
+    text_becomes(VALUES, to_owners, 2, VALUES "all_reduce(g=%4) to=1 chunk=0 layer=1\nall_reduce(g=%6) to=2 chunk=0 layer=2\n");
     text_becomes(VALUES MORE, to_owners, 2,
-                 VALUES MORE "all_reduce(g=%4) to=1 layer=1\nall_reduce(g=%6) to=2 layer=2\n"
-                             "all_reduce(g=%9) to=2 layer=2\nall_reduce(g=%10) to=2 layer=2\n");
+                 VALUES MORE "all_reduce(g=%4) to=1 chunk=0 layer=1\nall_reduce(g=%6) to=2 chunk=0 layer=2\n"
+                             "all_reduce(g=%9) to=2 chunk=0 layer=2\nall_reduce(g=%10) to=2 chunk=0 layer=2\n");
 }
 
 /* program: of two ranks that keep the sums of their own weights alone. */
@@ -74,11 +74,11 @@ static void by_layer(struct graph *g, int program)
     "%15 gradient F32[6] \"grad.bias\" layer=1 of=grad:%6 rank=2" flags "\n"                                           \
     "%16 gradient F32[5,6] \"grad.head\" layer=2 of=grad:%7 rank=1" flags "\n"
 #define HEAD_SUMS(put)                                                                                                 \
-    "all_reduce(g=%11) to=1 layer=2 backward\n"                                                                        \
+    "all_reduce(g=%11) to=1 chunk=0 layer=2 backward\n"                                                                        \
     "add_bwd(dy=%11 da" put "%16) rank=1 layer=2 backward\n"
 #define LAYER_SUMS(put)                                                                                                \
-    "all_reduce(g=%8) to=2 layer=1 backward\n"                                                                         \
-    "all_reduce(g=%10) to=2 layer=1 backward\n"                                                                        \
+    "all_reduce(g=%8) to=2 chunk=0 layer=1 backward\n"                                                                         \
+    "all_reduce(g=%10) to=2 chunk=0 layer=1 backward\n"                                                                        \
     "add_bwd(dy=%8 da" put "%13) rank=2 layer=1 backward\n"                                                            \
     "add_bwd(dy=%10 da" put "%15) rank=2 layer=1 backward\n"
 
@@ -134,16 +134,16 @@ static void sums_go_beside(void **state)
     (void)state;
     text_becomes(WHOLE_STEP WHOLE_HEAD WHOLE_LAYER, beside, 1,
                  WHOLE_STEP "linear_dw(dy=%1 x=%2 dw=%9) in_out=0 layer=2 backward\n"
-                            "all_reduce(g=%9) to=0 lane=sums layer=2 backward\n"
+                            "all_reduce(g=%9) to=0 chunk=0 lane=sums layer=2 backward\n"
                             "%10 activation F32[T,6] layer=2\n"
                             "linear_dx(dy=%1 w=%6 dx=%10) in_out=0 layer=2 backward\n" WHOLE_LAYER
-                            "all_reduce(g=%7) to=0 lane=sums layer=1 backward\n"
-                            "all_reduce(g=%8) to=0 lane=sums layer=1 backward\n");
+                            "all_reduce(g=%7) to=0 chunk=0 lane=sums layer=1 backward\n"
+                            "all_reduce(g=%8) to=0 chunk=0 lane=sums layer=1 backward\n");
     text_becomes(WHOLE_STEP WHOLE_HEAD WHOLE_LAYER, beside, 2, WHOLE_STEP WHOLE_HEAD WHOLE_LAYER);
     text_becomes(WHOLE_STEP WHOLE_HEAD WHOLE_LAYER, beside_to_owners, PROGRAM_STEP,
-                 WHOLE_STEP WHOLE_HEAD WHOLE_LAYER "all_reduce(g=%7) to=2 lane=sums layer=1 backward\n"
-                                                   "all_reduce(g=%8) to=2 lane=sums layer=1 backward\n"
-                                                   "all_reduce(g=%9) to=1 lane=sums layer=2 backward\n");
+                 WHOLE_STEP WHOLE_HEAD WHOLE_LAYER "all_reduce(g=%7) to=2 chunk=0 lane=sums layer=1 backward\n"
+                                                   "all_reduce(g=%8) to=2 chunk=0 lane=sums layer=1 backward\n"
+                                                   "all_reduce(g=%9) to=1 chunk=0 lane=sums layer=2 backward\n");
 }
 
 static void beside_by_layer(struct graph *g, int program)
@@ -176,13 +176,13 @@ static void sums_leave_beside(void **state)
                           "linear_dw(dy=%1 x=%2 dw=%6) in_out=0 layer=1 backward\n",
                  beside_by_layer, PROGRAM_FIRST,
                  FAR_STEP FAR_SUMS "linear_dw(dy=%1 x=%2 dw=%8) in_out=0 layer=3 backward\n"
-                                   "all_reduce(g=%8) to=1 lane=sums layer=3 backward\n"
+                                   "all_reduce(g=%8) to=1 chunk=0 lane=sums layer=3 backward\n"
                                    "add_bwd(dy=%8 da=%11) rank=1 lane=sums layer=3 backward\n"
                                    "linear_dw(dy=%1 x=%2 dw=%7) in_out=0 layer=2 backward\n"
-                                   "all_reduce(g=%7) to=2 lane=sums layer=2 backward\n"
+                                   "all_reduce(g=%7) to=2 chunk=0 lane=sums layer=2 backward\n"
                                    "add_bwd(dy=%7 da=%10) rank=2 lane=sums layer=2 backward\n"
                                    "linear_dw(dy=%1 x=%2 dw=%6) in_out=0 waits=%11 layer=1 backward\n"
-                                   "all_reduce(g=%6) to=1 lane=sums layer=1 backward\n"
+                                   "all_reduce(g=%6) to=1 chunk=0 lane=sums layer=1 backward\n"
                                    "add_bwd(dy=%6 da=%9) rank=1 lane=sums layer=1 backward\n");
 }
 

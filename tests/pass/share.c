@@ -42,18 +42,18 @@ static void nodes_and_states_have_a_rank(void **state)
                         "sumsq(g=%8 partials=%12) at=1 rank=1 layer=1\n"
                         "sumsq(g=%7 partials=%12) at=0 rank=1 layer=1\n"
                         "sumsq(g=%9 partials=%12) at=2 rank=2 layer=2\n"
-                        "broadcast(x=%13) from=1 layer=1\n"
-                        "broadcast(x=%14) from=1 layer=1\n"
-                        "broadcast(x=%15) from=2 layer=2\n"
+                        "broadcast(x=%13) from=1 chunk=0 layer=1\n"
+                        "broadcast(x=%14) from=1 chunk=0 layer=1\n"
+                        "broadcast(x=%15) from=2 chunk=0 layer=2\n"
                         "%16 activation F32[1] \"grad_norm\" layer=2 exact out\n"
                         "%17 activation F32[1] layer=2 exact\n"
                         "clip(partials=%12 norm=%16 coef=%17) max_norm=0 layer=2\n"
                         "sgd(p=%3 g=%7 buf=%18 step=%1 coef=%17)" HYPER " rank=1 layer=1\n"
                         "sgd(p=%4 g=%8 buf=%19 step=%1 coef=%17)" HYPER " rank=1 layer=1\n"
                         "sgd(p=%5 g=%9 buf=%20 step=%1 coef=%17 copy=%11)" HYPER " rank=2 layer=2\n"
-                        "broadcast(x=%2) from=1 layer=1\n"
-                        "broadcast(x=%5) from=2 layer=2\n"
-                        "broadcast(x=%11) from=2 layer=2\n");
+                        "broadcast(x=%2) from=1 chunk=0 layer=1\n"
+                        "broadcast(x=%5) from=2 chunk=0 layer=2\n"
+                        "broadcast(x=%11) from=2 chunk=0 layer=2\n");
 }
 
 /* With one rank they have none. */

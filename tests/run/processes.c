@@ -1,22 +1,6 @@
 /* Runs of several processes are as those of as many threads, to the last bit; they agree before they begin, and stop together. */
 #include "processes.h"
 
-/* Arguments of a run, and where it goes. */
-static const char *const *run_of(const struct device *on, const char *out, const char *const *args)
-{
-    static const char *all[64];
-    size_t n = 0;
-    const char *const common[] = {"train",   "--output-dir", out,          "--device",  on->name,
-                                  "--dtype", on->dtype,      "--log-hash", "--threads", "1"};
-    for (size_t i = 0; i < sizeof common / sizeof *common; i++)
-        all[n++] = common[i];
-    for (; *args; args++)
-        all[n++] = *args;
-    all[n] = NULL;
-    remove_tree(out);
-    return all;
-}
-
 static void processes_are_as_threads(void **state)
 {
     (void)state;

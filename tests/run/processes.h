@@ -29,6 +29,22 @@ static inline int most_processes(const struct device *on)
     return there ? there : 2;
 }
 
+/* Arguments of a run, and where it goes. */
+static inline const char *const *run_of(const struct device *on, const char *out, const char *const *args)
+{
+    static const char *all[64];
+    size_t n = 0;
+    const char *const common[] = {"train",   "--output-dir", out,          "--device",  on->name,
+                                  "--dtype", on->dtype,      "--log-hash", "--threads", "1"};
+    for (size_t i = 0; i < sizeof common / sizeof *common; i++)
+        all[n++] = common[i];
+    for (; *args; args++)
+        all[n++] = *args;
+    all[n] = NULL;
+    remove_tree(out);
+    return all;
+}
+
 /* folder/said-K: what process k says. */
 static inline const char *said_by(int k)
 {

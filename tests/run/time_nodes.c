@@ -70,7 +70,7 @@ static void within_the_workspace(void **state)
     int64_t all = 0, largest = 0;
     for (int i = 1; i < g->graph.n_nodes; i++) {
         union args_any args;
-        compile_args(g, &g->graph.nodes[i], g->max, NULL, &args);
+        compile_args(g, &g->graph.nodes[i], g->max, NULL, -1, &args);
         int64_t bytes = some_bytes(&gpu, g->graph.nodes[i].op, &args, 1);
         all += bytes;
         largest = bytes > largest ? bytes : largest;

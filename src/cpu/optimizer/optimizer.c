@@ -40,7 +40,7 @@ SIMD double square_sum(const void *g, int64_t at, int64_t n, bool narrow)
 void ISA(cpu_sumsq)(const struct args_sumsq *a, const struct call *c)
 {
     int64_t n = tensor_elements(&a->g);
-    double *partials = (double *)a->partials.data + a->at;
+    double *partials = sumsq_partials(a);
     bool narrow = a->g.dtype == DT_BF16;
 #pragma omp parallel for schedule(static) num_threads(n <= SUMSQ_CHUNK ? 1 : c->threads)
     for (int64_t start = 0; start < n; start += SUMSQ_CHUNK) {

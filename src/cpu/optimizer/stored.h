@@ -21,8 +21,10 @@ struct stored {
 /* step: the update's input; noise: its attribute. */
 SIMD struct stored stored_of(const struct tensor *t, const double *step, int64_t noise, enum rounding_part part)
 {
-    return (struct stored){
-        .data = t->data, .rounding = rounding_of(step, noise), .part = part, .from = -STORED_RUN /* none yet */};
+    return (struct stored){.data = t->data,
+                           .rounding = rounding_of(step, noise, t->first),
+                           .part = part,
+                           .from = -STORED_RUN /* none yet */};
 }
 
 SIMD void stored_draw(struct stored *s, int64_t i)

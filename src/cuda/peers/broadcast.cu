@@ -15,11 +15,13 @@ extern "C" int cuda_broadcast_many(const struct args_broadcast *const *a, int n,
     if (peers->nccl)
         return cuda_send_broadcast(a, n, c);
     TRY(cuda_gate(c));
-    launch_copies(a, n, COPY_BLOCKS * c->sms, c, [&](copy_row *row, const struct args_broadcast *node) {
-        int64_t at = (char *)node->x.data - peers->arena[peers->me];
-        int64_t bytes = dtype_bytes(node->x.dtype, tensor_room(&node->x));
-        *row = copy_row_of(peers->arena[node->from - 1] + at, (char *)node->x.data, bytes);
-        return node->from - 1 != peers->me;
+    launch_copies(a, n, peers->n, COPY_BLOCKS * c->sms, c, [&](const struct args_broadcast *node, int k) {
+        struct copied x = {nullptr, (char *)node->x.data, dtype_bytes(node->x.dtype, tensor_room(&node->x))};
+        if (node->chunk)
+            x = shard_copied(&node->x, node->chunk, peers->n, k);
+        x.from = peers->arena[k] + (x.to - peers->arena[peers->me]);
+        x.bytes = k != peers->me && (node->chunk || node->from == k + 1) ? x.bytes : 0;
+        return x;
     });
     TRY(cuda_launched(c, "broadcast"));
     return cuda_gate(c);

@@ -5,6 +5,10 @@
 
 #include "cuda/kernels/many.cuh"
 
+extern "C" {
+#include "base/shard.h"
+}
+
 enum { COPY_THREADS = 1024, COPY_WORDS = 4, COPY_BLOCKS = 2, COPY_CHUNK = COPY_THREADS * COPY_WORDS };
 
 struct copy_row {
@@ -60,21 +64,51 @@ static inline copy_row copy_row_of(const char *from, char *to, int64_t bytes)
     return {from, to, bytes / word, word};
 }
 
-/* At most `blocks`, each of which takes most of a multiprocessor. describe(row, a[i]) fills in a row, by copy_row_of; false: that one
- * copies nothing. */
+/* What is copied from one rank's memory: a tensor, or that rank's shard of it. */
+struct copied {
+    const char *from;
+    char *to;
+    int64_t bytes;
+};
+
+/* At most `blocks`, each of which takes most of a multiprocessor. describe(a[i], k): what comes from rank k of n; 0 bytes: nothing. */
 template <class Args, class Describe>
-static inline void launch_copies(const Args *const *a, int n, int blocks, const struct cuda_call *c, Describe describe)
+static inline void launch_copies(const Args *const *a, int n, int ranks, int blocks, const struct cuda_call *c,
+                                 Describe describe)
 {
     copy_table t;
-    launch_many(
-        &t, a, n,
-        [&](copy_row *row, const Args *node) {
-            return describe(row, node) ? chunks_of(row->words, COPY_CHUNK) : INT64_C(0);
-        },
-        [&](const copy_table &table) {
-            int grid = table.chunks < blocks ? table.chunks : blocks;
-            copies_kernel<<<grid, COPY_THREADS, 0, c->stream>>>(table);
-        });
+    struct copied some[copy_table::max_rows];
+    const struct copied *list[copy_table::max_rows];
+    int have = 0;
+    auto launch = [&]() {
+        launch_many(
+            &t, list, have,
+            [](copy_row *row, const struct copied *x) {
+                *row = copy_row_of(x->from, x->to, x->bytes);
+                return chunks_of(row->words, COPY_CHUNK);
+            },
+            [&](const copy_table &table) {
+                int grid = table.chunks < blocks ? table.chunks : blocks;
+                copies_kernel<<<grid, COPY_THREADS, 0, c->stream>>>(table);
+            });
+        have = 0;
+    };
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < ranks; k++) {
+            some[have] = describe(a[i], k);
+            list[have] = &some[have];
+            have += some[have].bytes > 0;
+            if (have == copy_table::max_rows)
+                launch();
+        }
+    launch();
+}
+
+/* To where rank k's shard lies in a tensor; from where is for the caller to say. */
+static inline struct copied shard_copied(const struct tensor *t, int64_t chunk, int ranks, int k)
+{
+    struct shard s = shard_of_room(tensor_elements(t), tensor_room(t), chunk, ranks, k);
+    return {nullptr, (char *)t->data + dtype_bytes(t->dtype, s.first), dtype_bytes(t->dtype, s.n)};
 }
 
 #endif

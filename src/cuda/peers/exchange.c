@@ -5,6 +5,8 @@
  * ranks each gets 2 (n - 1)/n of the tensors' bytes, and sends as many. */
 #include "cuda/peers/exchange.h"
 
+#include "base/mem.h"
+#include "base/shard.h"
 #include "cuda/launch.h"
 #include "cuda/peers/peers.h"
 #include "cuda/peers/room.h"
@@ -34,17 +36,27 @@ struct exchange {
     const struct cuda_call *call;
     const struct cuda_peers *peers;
     const struct transport *by;
-    struct stretch of[CUDA_LAUNCH_MANY];
+    struct stretch *of; /* (n) */
     int n;
     struct slots slots;
     struct pieces pieces;
 };
 
-static void add_tensor(struct exchange *x, const struct tensor *t, int64_t elements, int rank)
+/* rank: that wants its sum, or has it; 0: all do. chunk: not 0 where each rank has its shard. `room`: with what lies behind the elements. */
+static void add_tensor(struct exchange *x, const struct tensor *t, int rank, int64_t chunk, bool room)
 {
-    int64_t bytes = dtype_bytes(t->dtype, elements);
-    x->of[x->n++] = (struct stretch){.at = t->data, .bytes = bytes, .rank = rank, .type = t->dtype};
-    x->slots.bytes += exchange_slot(x->peers->n, x->peers->slot_most, bytes);
+    int64_t elements = tensor_elements(t), all = room ? tensor_room(t) : elements, bytes = dtype_bytes(t->dtype, all);
+    x->slots.bytes += exchange_slot(x->peers->n, x->peers->slot_most, bytes, exchange_chunk(t->dtype, chunk));
+    if (!chunk)
+        x->of[x->n++] = (struct stretch){.at = t->data, .bytes = bytes, .rank = rank, .type = t->dtype};
+    for (int k = 0; chunk && k < x->peers->n; k++) {
+        struct shard s = shard_of_room(elements, all, chunk, x->peers->n, k);
+        if (s.n)
+            x->of[x->n++] = (struct stretch){.at = (char *)t->data + dtype_bytes(t->dtype, s.first),
+                                             .bytes = dtype_bytes(t->dtype, s.n),
+                                             .rank = k + 1,
+                                             .type = t->dtype};
+    }
 }
 
 static int by_place(const void *a, const void *b)
@@ -209,32 +221,43 @@ static int add_up(struct exchange *x, int64_t round)
 
 /* ---- ops ---- */
 
-static void begin(struct exchange *x, const struct cuda_call *c)
+/* Of so many tensors. */
+static int begin(struct exchange *x, int n, const struct cuda_call *c)
 {
     x->call = c;
     x->peers = c->peers;
     x->by = c->peers->nccl ? &cuda_over_nccl : &cuda_copies;
     x->n = 0;
     x->slots = (struct slots){.at = c->workspace};
+    size_t bytes = (size_t)(n * c->peers->n) * sizeof *x->of;
+    x->of = mem_alloc(bytes);
+    return x->of ? SNUG_OK : err_no_memory(c->err, bytes);
+}
+
+static int add_up_rounds(struct exchange *x, bool to_all)
+{
+    int64_t rounds = count_rounds(x);
+    for (int64_t i = 0; i < rounds; i++) {
+        TRY(exchange(x, i, to_all && i > 0, true));
+        TRY(add_up(x, i));
+    }
+    return to_all ? exchange(x, rounds, true, false) : SNUG_OK;
 }
 
 int cuda_all_reduce_many(const struct args_all_reduce *const *a, int n, const struct cuda_call *c)
 {
     struct exchange x;
-    bool to_all = !a[0]->to; /* and so those that follow */
+    bool to_all = !a[0]->to && !a[0]->chunk; /* and so those that follow */
     if (!c->peers || !c->peers->joined)
         return SNUG_OK;
-    begin(&x, c);
+    TRY(begin(&x, n, c));
     for (int i = 0; i < n; i++)
-        add_tensor(&x, &a[i]->g, tensor_elements(&a[i]->g), (int)a[i]->to);
+        add_tensor(&x, &a[i]->g, (int)a[i]->to, a[i]->chunk, false);
     join_stretches(&x, true);
     x.slots.bytes = x.slots.bytes < c->peers->slot_most ? x.slots.bytes : c->peers->slot_most;
-    int64_t rounds = count_rounds(&x);
-    for (int64_t i = 0; i < rounds; i++) {
-        TRY(exchange(&x, i, to_all && i > 0, true));
-        TRY(add_up(&x, i));
-    }
-    return to_all ? exchange(&x, rounds, true, false) : SNUG_OK;
+    int code = add_up_rounds(&x, to_all);
+    mem_free(x.of);
+    return code;
 }
 
 int cuda_all_reduce(const struct args_all_reduce *a, const struct cuda_call *c)
@@ -245,26 +268,27 @@ int cuda_all_reduce(const struct args_all_reduce *a, const struct cuda_call *c)
 /* What is only sent goes in one round. */
 static int send_all(struct exchange *x)
 {
+    join_stretches(x, false); /* perhaps slices */
     x->slots.bytes = INT64_MAX / 2;
-    return exchange(x, 1, true, false);
+    int code = exchange(x, 1, true, false);
+    mem_free(x->of);
+    return code;
 }
 
 int cuda_send_broadcast(const struct args_broadcast *const *a, int n, const struct cuda_call *c)
 {
     struct exchange x;
-    begin(&x, c);
+    TRY(begin(&x, n, c));
     for (int i = 0; i < n; i++)
-        add_tensor(&x, &a[i]->x, tensor_room(&a[i]->x), (int)a[i]->from);
-    join_stretches(&x, false); /* perhaps slices */
+        add_tensor(&x, &a[i]->x, (int)a[i]->from, a[i]->chunk, true);
     return send_all(&x);
 }
 
 int cuda_send_pull(const struct args_pull *const *a, int n, const struct cuda_call *c)
 {
     struct exchange x;
-    begin(&x, c);
+    TRY(begin(&x, n, c));
     for (int i = 0; i < n; i++)
-        add_tensor(&x, &a[i]->y, tensor_room(&a[i]->y), (int)a[i]->from);
-    join_stretches(&x, false);
+        add_tensor(&x, &a[i]->y, (int)a[i]->from, a[i]->chunk, true);
     return send_all(&x);
 }

@@ -12,14 +12,38 @@ extern "C" {
  * 464 samples/s on two H100 with 4 rows, with these 499. */
 enum { PULL_BLOCKS = 24 };
 
+/* From its owner, whose memory x is in; of processes the owner's own. */
+static struct copied pulled(const struct args_pull *a, const struct cuda_peers *p, int k)
+{
+    bool here = a->from == k + 1 && (!p->nccl || k == p->me);
+    return {(const char *)a->x.data, (char *)a->y.data, here ? dtype_bytes(a->y.dtype, tensor_room(&a->y)) : 0};
+}
+
+/* Each rank has its shard at the same place. */
+static struct copied shard_pulled(const struct args_pull *a, const struct cuda_peers *p, int k)
+{
+    struct copied x = shard_copied(&a->y, a->chunk, p->n, k);
+    x.from = k == p->me ? (const char *)a->x.data : p->arena[k] + ((char *)a->x.data - p->arena[p->me]);
+    x.bytes = p->nccl && k != p->me ? 0 : x.bytes;
+    return x;
+}
+
+/* In a rehearsal, where the others are only thought of: as many bytes as there would be, of what is here. */
+static struct copied pulled_alone(const struct args_pull *a, const struct cuda_peers *p, int k)
+{
+    int64_t here = dtype_bytes(a->x.dtype, tensor_room(&a->x));
+    struct copied y = {nullptr, (char *)a->y.data, k ? 0 : dtype_bytes(a->y.dtype, tensor_room(&a->y))};
+    if (a->chunk)
+        y = shard_copied(&a->y, a->chunk, p->n, k);
+    return {(const char *)a->x.data, y.to, y.bytes < here ? y.bytes : here};
+}
+
 extern "C" int cuda_pull_many(const struct args_pull *const *a, int n, const struct cuda_call *c)
 {
     const struct cuda_peers *p = c->peers;
-    bool sent = p && p->joined && p->nccl; /* by the process that has it */
-    launch_copies(a, n, PULL_BLOCKS, c, [&](copy_row *row, const struct args_pull *node) {
-        int64_t bytes = dtype_bytes(node->y.dtype, tensor_room(&node->y));
-        *row = copy_row_of((const char *)node->x.data, (char *)node->y.data, bytes);
-        return !sent || node->from == p->me + 1;
+    bool sent = p->joined && p->nccl; /* by the process that has it */
+    launch_copies(a, n, p->n, PULL_BLOCKS, c, [&](const struct args_pull *node, int k) {
+        return !p->joined ? pulled_alone(node, p, k) : node->chunk ? shard_pulled(node, p, k) : pulled(node, p, k);
     });
     int code = cuda_launched(c, "pull");
     return code || !sent ? code : cuda_send_pull(a, n, c);

@@ -30,7 +30,7 @@ void ref_adagrad(const struct args_adagrad *a, const struct call *c)
         sum[i] += grad * grad;
         p[i] -= rate * grad / (sqrt(sum[i]) + a->eps);
     }
-    update_round(step, a->noise, ROUND_WEIGHT, 0, tensor_elements(&a->p), a->p.data);
-    update_round(step, a->noise, ROUND_STATE1, 0, tensor_elements(&a->p), a->sum.data);
+    update_round(step, a->noise, ROUND_WEIGHT, a->p.first, tensor_elements(&a->p), a->p.data);
+    update_round(step, a->noise, ROUND_STATE1, a->p.first, tensor_elements(&a->p), a->sum.data);
     update_write_copy(&a->copy, &a->p);
 }

@@ -54,6 +54,6 @@ void ref_adamw8bit(const struct args_adamw8bit *a, const struct call *c)
         codes_write(&m_codes, from, n, m);
         codes_write(&v_codes, from, n, v);
     }
-    update_round(step, a->noise, ROUND_WEIGHT, 0, tensor_elements(&a->p), p);
+    update_round(step, a->noise, ROUND_WEIGHT, a->p.first, tensor_elements(&a->p), p);
     update_write_copy(&a->copy, &a->p);
 }

@@ -82,10 +82,10 @@ void ref_ademamix(const struct args_ademamix *a, const struct call *c)
     if (f.coef < 0)
         return;
     update(a->p.data, a->g.data, a->m.data, a->slow.data, a->v.data, tensor_elements(&a->p), &f);
-    update_round(step, a->noise, ROUND_WEIGHT, 0, tensor_elements(&a->p), a->p.data);
-    update_round(step, a->noise, ROUND_STATE1, 0, tensor_elements(&a->p), a->m.data);
-    update_round(step, a->noise, ROUND_STATE2, 0, tensor_elements(&a->p), a->slow.data);
-    update_round(step, a->noise, ROUND_STATE3, 0, tensor_elements(&a->p), a->v.data);
+    update_round(step, a->noise, ROUND_WEIGHT, a->p.first, tensor_elements(&a->p), a->p.data);
+    update_round(step, a->noise, ROUND_STATE1, a->p.first, tensor_elements(&a->p), a->m.data);
+    update_round(step, a->noise, ROUND_STATE2, a->p.first, tensor_elements(&a->p), a->slow.data);
+    update_round(step, a->noise, ROUND_STATE3, a->p.first, tensor_elements(&a->p), a->v.data);
     update_write_copy(&a->copy, &a->p);
 }
 
@@ -111,6 +111,6 @@ void ref_ademamix8bit(const struct args_ademamix8bit *a, const struct call *c)
         codes_write(&slow_codes, from, n, slow);
         codes_write(&v_codes, from, n, v);
     }
-    update_round(step, a->noise, ROUND_WEIGHT, 0, tensor_elements(&a->p), a->p.data);
+    update_round(step, a->noise, ROUND_WEIGHT, a->p.first, tensor_elements(&a->p), a->p.data);
     update_write_copy(&a->copy, &a->p);
 }

@@ -51,8 +51,8 @@ void ref_lion(const struct args_lion *a, const struct call *c)
     if (f.coef < 0)
         return;
     update(a->p.data, a->g.data, a->m.data, tensor_elements(&a->p), &f);
-    update_round(step, a->noise, ROUND_WEIGHT, 0, tensor_elements(&a->p), a->p.data);
-    update_round(step, a->noise, ROUND_STATE1, 0, tensor_elements(&a->p), a->m.data);
+    update_round(step, a->noise, ROUND_WEIGHT, a->p.first, tensor_elements(&a->p), a->p.data);
+    update_round(step, a->noise, ROUND_STATE1, a->p.first, tensor_elements(&a->p), a->m.data);
     update_write_copy(&a->copy, &a->p);
 }
 
@@ -72,6 +72,6 @@ void ref_lion8bit(const struct args_lion8bit *a, const struct call *c)
         update((double *)a->p.data + from, (const double *)a->g.data + from, m, n, &f);
         codes_write(&codes, from, n, m);
     }
-    update_round(step, a->noise, ROUND_WEIGHT, 0, tensor_elements(&a->p), a->p.data);
+    update_round(step, a->noise, ROUND_WEIGHT, a->p.first, tensor_elements(&a->p), a->p.data);
     update_write_copy(&a->copy, &a->p);
 }

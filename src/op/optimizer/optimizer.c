@@ -71,7 +71,7 @@ void ref_sumsq(const struct args_sumsq *a, const struct call *c)
 {
     (void)c;
     const double *g = a->g.data;
-    double *partials = (double *)a->partials.data + a->at;
+    double *partials = sumsq_partials(a);
     int64_t n = tensor_elements(&a->g);
     for (int64_t i = 0; i < n; i++) {
         if (i % SUMSQ_CHUNK == 0)
@@ -105,9 +105,9 @@ void ref_adamw(const struct args_adamw *a, const struct call *c)
         w -= lr / c1 * m1 / (sqrt(m2) / sqrt(c2) + a->eps);
         if (a->decay_last)
             w -= lr * a->weight_decay * w;
-        p[i] = rounding_store(step, a->noise, ROUND_WEIGHT, i, w);
-        m[i] = rounding_store(step, a->noise, ROUND_STATE1, i, m1);
-        v[i] = rounding_store(step, a->noise, ROUND_STATE2, i, m2);
+        p[i] = rounding_store(step, a->noise, ROUND_WEIGHT, a->p.first + i, w);
+        m[i] = rounding_store(step, a->noise, ROUND_STATE1, a->p.first + i, m1);
+        v[i] = rounding_store(step, a->noise, ROUND_STATE2, a->p.first + i, m2);
     }
     update_write_copy(&a->copy, &a->p);
 }
@@ -124,9 +124,9 @@ void ref_sgd(const struct args_sgd *a, const struct call *c)
         if (buf) {
             double b = step[STEP_UPDATE] == 1 ? grad : a->momentum * buf[i] + (1 - a->dampening) * grad;
             d = a->nesterov ? grad + a->momentum * b : b;
-            buf[i] = rounding_store(step, a->noise, ROUND_STATE1, i, b);
+            buf[i] = rounding_store(step, a->noise, ROUND_STATE1, a->p.first + i, b);
         }
-        p[i] = rounding_store(step, a->noise, ROUND_WEIGHT, i, p[i] - step[STEP_LR] * d);
+        p[i] = rounding_store(step, a->noise, ROUND_WEIGHT, a->p.first + i, p[i] - step[STEP_LR] * d);
     }
     update_write_copy(&a->copy, &a->p);
 }

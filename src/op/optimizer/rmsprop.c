@@ -65,10 +65,10 @@ void ref_rmsprop(const struct args_rmsprop *a, const struct call *c)
     if (f.coef < 0)
         return;
     update(a->p.data, a->g.data, a->v.data, a->mean_g.data, a->buf.data, tensor_elements(&a->p), &f);
-    update_round(step, a->noise, ROUND_WEIGHT, 0, tensor_elements(&a->p), a->p.data);
-    update_round(step, a->noise, ROUND_STATE1, 0, tensor_elements(&a->p), a->v.data);
-    update_round(step, a->noise, ROUND_STATE2, 0, tensor_elements(&a->p), a->mean_g.data);
-    update_round(step, a->noise, ROUND_STATE3, 0, tensor_elements(&a->p), a->buf.data);
+    update_round(step, a->noise, ROUND_WEIGHT, a->p.first, tensor_elements(&a->p), a->p.data);
+    update_round(step, a->noise, ROUND_STATE1, a->p.first, tensor_elements(&a->p), a->v.data);
+    update_round(step, a->noise, ROUND_STATE2, a->p.first, tensor_elements(&a->p), a->mean_g.data);
+    update_round(step, a->noise, ROUND_STATE3, a->p.first, tensor_elements(&a->p), a->buf.data);
     update_write_copy(&a->copy, &a->p);
 }
 
@@ -88,6 +88,6 @@ void ref_rmsprop8bit(const struct args_rmsprop8bit *a, const struct call *c)
         update((double *)a->p.data + from, (const double *)a->g.data + from, v, NULL, NULL, n, &f);
         codes_write(&codes, from, n, v);
     }
-    update_round(step, a->noise, ROUND_WEIGHT, 0, tensor_elements(&a->p), a->p.data);
+    update_round(step, a->noise, ROUND_WEIGHT, a->p.first, tensor_elements(&a->p), a->p.data);
     update_write_copy(&a->copy, &a->p);
 }

@@ -29,20 +29,23 @@ enum { ROUNDING_BLOCK = 8 };
 
 struct rounding {
     uint32_t key[2], update, tensor;
+    int64_t first; /* of a shard: the number of its first element */
 };
 
-/* step: the input of that name. */
-ON_DEVICE static inline struct rounding rounding_of(const double *step, int64_t noise)
+/* step: the input of that name. first: of the weight that is updated (struct tensor); chunks of shards are whole blocks. */
+ON_DEVICE static inline struct rounding rounding_of(const double *step, int64_t noise, int64_t first)
 {
     struct rounding r = {{(uint32_t)step[STEP_SEED_LOW], (uint32_t)step[STEP_SEED_HIGH] ^ ROUNDING_PURPOSE},
                          (uint32_t)(uint64_t)step[STEP_UPDATE],
-                         (uint32_t)noise};
+                         (uint32_t)noise,
+                         first};
     return r;
 }
 
-/* The counter of a block. */
+/* The counter of a block of the tensor or shard. */
 ON_DEVICE static inline struct philox rounding_counter(struct rounding r, enum rounding_part part, int64_t block)
 {
+    block += r.first / ROUNDING_BLOCK;
     struct philox c = {{r.update, r.tensor, (uint32_t)block, (uint32_t)part << 24 | (uint32_t)((uint64_t)block >> 32)}};
     return c;
 }

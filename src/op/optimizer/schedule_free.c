@@ -89,9 +89,9 @@ void ref_schedule_free_adamw(const struct args_schedule_free_adamw *a, const str
         v[i] = a->beta2 * v[i] + (1 - a->beta2) * grad * grad;
         move(&p[i], &d[i], grad / (sqrt(v[i] / correction) + a->eps), &f);
     }
-    update_round(step, a->noise, ROUND_WEIGHT, 0, n, p);
-    update_round(step, a->noise, ROUND_STATE1, 0, n, d);
-    update_round(step, a->noise, ROUND_STATE2, 0, n, v);
+    update_round(step, a->noise, ROUND_WEIGHT, a->p.first, n, p);
+    update_round(step, a->noise, ROUND_STATE1, a->p.first, n, d);
+    update_round(step, a->noise, ROUND_STATE2, a->p.first, n, v);
     update_write_copy(&a->copy, &a->p);
 }
 
@@ -106,7 +106,7 @@ void ref_schedule_free_sgd(const struct args_schedule_free_sgd *a, const struct 
         return;
     for (int64_t i = 0; i < n; i++)
         move(&p[i], &d[i], coef * g[i], &f);
-    update_round(step, a->noise, ROUND_WEIGHT, 0, n, p);
-    update_round(step, a->noise, ROUND_STATE1, 0, n, d);
+    update_round(step, a->noise, ROUND_WEIGHT, a->p.first, n, p);
+    update_round(step, a->noise, ROUND_STATE1, a->p.first, n, d);
     update_write_copy(&a->copy, &a->p);
 }

@@ -24,9 +24,7 @@ static void make_pattern(float *to, double std)
 static int fill_weight(struct run *r, struct run_value w, const float *pattern, struct snug_err *err)
 {
     for (int64_t at = 0; at < w.elements; at += PATTERN) {
-        struct run_value part = w;
-        part.data = (char *)w.data + dtype_bytes(w.dtype, at);
-        part.elements = w.elements - at < PATTERN ? w.elements - at : PATTERN;
+        struct run_value part = run_part_of(&w, at, w.elements - at < PATTERN ? w.elements - at : PATTERN);
         TRY(run_write(r, &part, pattern, DT_F32, part.elements, err));
     }
     return SNUG_OK;

@@ -183,7 +183,7 @@ void describe_plan(const struct session *s, struct str *out)
                c->backend->facts.host_memory ? ranks : "", describe_precision(s));
     put_batch(out, s);
     str_printf(out, "memory   %s%s", size_text(p->arena_bytes, size), ranks);
-    if (p->fullest)
+    if (p->least_bytes < p->persistent_bytes)
         str_printf(out, " (%s of the one that has least)",
                    size_text(p->arena_bytes - p->persistent_bytes + p->least_bytes, size));
     if (p->host_bytes)

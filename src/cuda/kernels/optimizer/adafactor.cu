@@ -351,7 +351,7 @@ __global__ static void __launch_bounds__(THREADS, 2) update_kernel(const __grid_
     double rate = adafactor_rate(s.lr, s.t, rms_p, h.eps2, h.scale_parameter, h.relative_step, h.warmup_init);
     struct adafactor_rates f = {s.coef, (float)(rate / fmax(1.0, rms / h.clip_threshold)),
                                 (float)(-r.u.weight_decay * rate), h.beta1, h.rest1};
-    struct rounding rounding = rounding_of(h.step, r.u.noise);
+    struct rounding rounding = rounding_of(h.step, r.u.noise, 0);
     WITH_STORED_TYPE(r.u.pure, P, {
         if (r.v)
             WITH_FLOAT_TYPE(r.u.type, G, (flat_update<G, P>(r, t, f, rounding)))

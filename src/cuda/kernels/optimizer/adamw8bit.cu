@@ -78,7 +78,7 @@ template <class P>
 __device__ static inline void store_part(const struct adamw8bit_row &r, const double *step, int64_t start, bool whole,
                                          const struct part &x)
 {
-    const struct rounding rounding = rounding_of(step, r.u.noise);
+    const struct rounding rounding = rounding_of(step, r.u.noise, r.u.first);
     if (threadIdx.x % 32 == 0) {
         r.absmax_m[start / MAP_BLOCK] = x.absmax_m;
         r.absmax_v[start / MAP_BLOCK] = x.absmax_v;

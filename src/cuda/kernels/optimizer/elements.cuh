@@ -113,7 +113,7 @@ __global__ static void __launch_bounds__(MAP_BLOCK) elements_kernel(const __grid
         __syncthreads();
     }
     Rule rule(t.head);
-    struct rounding rounding = rounding_of(t.head.e.step, r.u.noise);
+    struct rounding rounding = rounding_of(t.head.e.step, r.u.noise, r.u.first);
     int64_t block = (int)blockIdx.x - t.first[row];
     WITH_FLOAT_TYPE(
         r.u.type, G,

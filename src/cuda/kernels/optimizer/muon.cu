@@ -35,7 +35,7 @@ template <class P> __global__ static void __launch_bounds__(THREADS) momentum_ke
     }
     WITH_FLOAT_TYPE(a.g_type, G, g = to_float(((const G *)a.g)[i]) * coef * a.rest);
     float m = fmaf(a.momentum, to_float(buf[i]), g);
-    store_stored<1>(buf, i, {m}, rounding_of(a.step, a.noise), ROUND_STATE1);
+    store_stored<1>(buf, i, {m}, rounding_of(a.step, a.noise, 0), ROUND_STATE1);
     store_as<1>(a.u_type, a.u, i, {fmaf(a.momentum, to_float(buf[i]), g)});
 }
 
@@ -78,7 +78,7 @@ template <class P> __global__ static void __launch_bounds__(THREADS) muon_kernel
     float p = to_float(((const P *)a.p)[i]);
     WITH_FLOAT_TYPE(a.o_type, O, o = to_float(((const O *)a.o)[i]));
     p = fmaf(-rate, o, fmaf(decay, p, p));
-    store_stored<1>((P *)a.p, i, {p}, rounding_of(a.step, a.noise), ROUND_WEIGHT);
+    store_stored<1>((P *)a.p, i, {p}, rounding_of(a.step, a.noise, 0), ROUND_WEIGHT);
     store_as<1>(a.copy_type, a.copy, i, {p});
 }
 

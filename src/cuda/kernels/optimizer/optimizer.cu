@@ -82,8 +82,7 @@ extern "C" int cuda_sumsq_many(const struct args_sumsq *const *a, int n, const s
     launch_many(
         &all, a, n,
         [](struct sumsq_row *r, const struct args_sumsq *x) {
-            *r = {x->g.data, (double *)x->partials.data + x->at, tensor_elements(&x->g), (uint8_t)x->g.dtype,
-                  fits_packs(&x->g, FOUR)};
+            *r = {x->g.data, sumsq_partials(x), tensor_elements(&x->g), (uint8_t)x->g.dtype, fits_packs(&x->g, FOUR)};
             return chunks_of(r->n, SUMSQ_CHUNK);
         },
         [=](const sumsq_table &t) { sumsq_kernel<<<t.chunks, SUM_THREADS, 0, c->stream>>>(t); });
@@ -150,7 +149,7 @@ __device__ static inline void update_chunk(const struct update_row<STATES> &r, c
                                            Prepare prepare, Element element)
 {
     constexpr int N = updates_at_once(sizeof(P)), PACKS = Size::each / N, CHUNK = Size::chunk;
-    const struct rounding rounding = rounding_of(step, r.u.noise);
+    const struct rounding rounding = rounding_of(step, r.u.noise, r.u.first);
     const struct updated &u = r.u;
     if (!u.packed || start + CHUNK > u.n) {
         auto factors = prepare();

@@ -103,7 +103,7 @@ __global__ static void __launch_bounds__(THREADS) update_kernel(const __grid_con
         sum += r.sums[i];
     double rate = stable_adamw_rate(t.head.step[STEP_LR], block_sum(sum), (double)r.u.n);
     float decay = (float)(-rate * r.u.weight_decay);
-    struct rounding rounding = rounding_of(t.head.step, r.u.noise);
+    struct rounding rounding = rounding_of(t.head.step, r.u.noise, 0);
     WITH_FLOAT_TYPE(r.u.type, G,
                     WITH_STORED_TYPE(r.u.pure, P, (update_chunk<G, P>(r, f, (float)rate, decay, rounding, start))));
 }

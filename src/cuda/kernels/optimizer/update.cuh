@@ -9,7 +9,8 @@ struct updated {
     void *p;
     const void *g;
     void *copy;
-    int64_t n; /* elements */
+    int64_t n;     /* elements */
+    int64_t first; /* of a shard: the number of its first element in the weight */
     double weight_decay;
     uint32_t noise;          /* which random numbers round what is stored (op/optimizer/rounding.h) */
     uint8_t type, copy_type; /* of g and copy */
@@ -36,6 +37,7 @@ template <class Args> static inline struct updated updated_of(const Args *a, boo
             a->g.data,
             a->copy.data,
             tensor_elements(&a->p),
+            a->p.first,
             a->weight_decay,
             (uint32_t)a->noise,
             (uint8_t)a->g.dtype,
