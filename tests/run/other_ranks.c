@@ -1,12 +1,14 @@
 /* Nodes that another rank executes are left out, and what they wait for is waited for by what follows: by the plan, what a lane uses lives
- * until then. The backend notes what it is given. */
+ * until then. The backend notes what it is given. What each has a shard of is read and written wherever it lies. */
 #include "../plan/by_hand.h"
 
+#include "base/shard.h"
 #include "graph/lanes.h"
 #include "ranks/ranks.h"
 #include "run/run.h"
 
 #include <stddef.h>
+#include <string.h>
 
 enum { MOST = 8 };
 
@@ -60,8 +62,47 @@ static void waits_are_kept(void **state)
     run_close(&r);
 }
 
+/* Any elements of a value in shards, from where each rank has them: in pieces that begin and end within shards. */
+static void pieces_are_found_in_shards(void **state)
+{
+    (void)state;
+    enum { RANKS = 3, CHUNK = 4, WHOLE = 30, AT = 5 };
+    float arenas[RANKS][AT + 12], back[WHOLE], numbers[WHOLE];
+    struct run runs[RANKS] = {0};
+    const struct run *ranks[RANKS];
+    const struct rank first = {.me = 0, .n = RANKS};
+    struct snug_err err;
+    for (int k = 0; k < RANKS; k++) {
+        runs[k] = (struct run){.backend = backend_cpu(), .threads = 1, .rank = &first, .ranks = ranks};
+        runs[k].arenas.of[MEMORY_DEVICE] = (char *)arenas[k];
+        ranks[k] = &runs[k];
+    }
+    for (int i = 0; i < WHOLE; i++)
+        numbers[i] = (float)(i + 1);
+    struct run_value v = {
+        .data = arenas[0] + AT, .dtype = DT_F32, .elements = WHOLE, .shards = RANKS, .chunk = CHUNK, .whole = WHOLE};
+    for (int piece = 1; piece <= WHOLE; piece++) {
+        memset(arenas, 0, sizeof arenas);
+        for (int i = 0; i < WHOLE; i += piece) {
+            struct run_value part = run_part_of(&v, i, WHOLE - i < piece ? WHOLE - i : piece);
+            assert_int_equal(run_write(&runs[0], &part, numbers + i, DT_F32, part.elements, &err), SNUG_OK);
+        }
+        for (int k = 0; k < RANKS; k++) {
+            struct shard s = shard_of(WHOLE, CHUNK, RANKS, k);
+            for (int64_t i = 0; i < s.n; i++)
+                assert_true(arenas[k][AT + i] == numbers[s.first + i]);
+            assert_true(arenas[k][AT - 1] == 0 && (s.n == 12 || arenas[k][AT + s.n] == 0));
+        }
+        for (int i = 0; i < WHOLE; i += piece) {
+            struct run_value part = run_part_of(&v, i, WHOLE - i < piece ? WHOLE - i : piece);
+            assert_int_equal(run_read(&runs[0], &part, back + i, DT_F32, &err), SNUG_OK);
+        }
+        assert_memory_equal(back, numbers, sizeof back);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(waits_are_kept)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(waits_are_kept), cmocka_unit_test(pieces_are_found_in_shards)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -92,14 +92,7 @@ static void each_number_of_ranks_loads_the_same_state(void **state)
 /* The arguments with a stage. */
 static const char *const *at_stage(const char *stage, const char *const *args)
 {
-    static const char *all[40];
-    size_t k = 0;
-    for (; args[k]; k++)
-        all[k] = args[k];
-    all[k++] = "--zero-stage";
-    all[k++] = stage;
-    all[k] = NULL;
-    return all;
+    return with(args, ARGS("--zero-stage", stage));
 }
 
 /* Who keeps what changes no bit of a run, whatever the optimizer and what is combined with it. */

@@ -26,19 +26,6 @@ static const char *wide_model(const char *name, const char *type)
         "--learning-rate", "1e-3", "--logging-steps", "1"
 #define SHORT "--max-steps", "3", "--save-strategy", "no"
 
-/* `args` and more of them. */
-static const char *const *with(const char *const *args, const char *const *more)
-{
-    static const char *all[64];
-    size_t n = 0;
-    for (; *args; args++)
-        all[n++] = *args;
-    for (; *more; more++)
-        all[n++] = *more;
-    all[n] = NULL;
-    return all;
-}
-
 /* What a run keeps is in its log, as a hash, whoever has it. */
 static void stages_have_the_same_bits(void **state)
 {
