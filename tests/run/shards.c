@@ -186,6 +186,21 @@ static void all_have_as_much(void **state)
     assert_true(persistent[3] < persistent[0] / 4 + 4 * uneven);
 }
 
+/* A group's own value is gone where its weights lie by themselves, with its copy: nothing persists that has no name in the plan. */
+static void nothing_lies_twice(void **state)
+{
+    (void)state;
+    const struct device *on = device(n_devices() - 1);
+    expect_snug(0, said(),
+                ARGS("plan", "--json", "--bf16", "--batch-size", "4", "--device", on->name, "--zero-stage", "3", WIDE),
+                ranks(on, 4, ARGS(NULL)));
+    json_t *plan = said_object(), *parts = json_object_get(plan, "components");
+    double named = number(parts, "weights") + number(parts, "weight copies") + number(parts, "optimizer states") +
+                   number(parts, "gradients");
+    assert_true(number(plan, "persistent_bytes") <= named); /* with a layer's gradients, which do not persist */
+    json_decref(plan);
+}
+
 /* Tables with rows of zeros behind them, and weights as (inputs, outputs). */
 static void decoders_have_shards(void **state)
 {
@@ -208,7 +223,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stages_have_the_same_bits), cmocka_unit_test(noise_is_that_of_the_weight),
         cmocka_unit_test(checkpoints_are_whole),     cmocka_unit_test(processes_have_shards),
-        cmocka_unit_test(all_have_as_much),          cmocka_unit_test(decoders_have_shards)};
+        cmocka_unit_test(all_have_as_much),          cmocka_unit_test(nothing_lies_twice),
+        cmocka_unit_test(decoders_have_shards)};
     const struct CMUnitTest few[] = {cmocka_unit_test(two_ranks_have_the_same_bits)};
     if (getenv("SNUG_TEST_SHORT")) /* on a GPU that is emulated */
         return cmocka_run_group_tests(few, set_up, close_folder);
