@@ -48,11 +48,11 @@ struct tensor {
     int64_t shape[MAX_DIMS];
     int64_t pitch;    /* of a matrix: elements from a row to the next; 0: as many as a row has */
     int64_t pad_rows; /* of zeros behind the last (pass_pad) */
-    int64_t first;    /* of a shard, which is a vector: where it begins in the whole */
     enum dtype dtype;
     int8_t ndim;
     bool add;
-    bool columns; /* of a wider matrix: what lies between its rows is not its own; else that is zeros (pass_pad) */
+    bool columns;  /* of a wider matrix: what lies between its rows is not its own; else that is zeros (pass_pad) */
+    int64_t first; /* of a shard, which is a vector: where it begins in the whole */
 };
 
 static inline int64_t tensor_elements(const struct tensor *t)

@@ -59,23 +59,24 @@ static void weights_come_by_layer(void **state)
     (void)state;
     text_becomes(
         VALUES("", "", "") EMBED("%2") LAYER("%9", "%10") HEAD("%7") HEAD_BACK("%7") LAYER_BACK("%9", "%10"), apply, 2,
-        VALUES(" rank=1", " rank=2",
-               " rank=2") "%21 activation F32[9,4] layer=0 exact table\n"
-                          "pull(x=%2 y=%21) from=2 chunk=0 layer=0\n" EMBED(
-                              "%21") "%22 activation BF16[2,4] layer=1\n"
-                                     "pull(x=%9 y=%22) from=1 chunk=0 layer=1\n"
-                                     "%23 activation BF16[4,4] layer=1\n"
-                                     "pull(x=%10 y=%23) from=1 chunk=0 layer=1\n" LAYER(
-                                         "%22",
-                                         "%23") "%24 activation F32[3,4] layer=2 exact\n"
-                                                "pull(x=%7 y=%24) from=2 chunk=0 layer=2\n" HEAD(
-                                                    "%24") "%25 activation F32[3,4] layer=2 exact\n"
-                                                           "pull(x=%7 y=%25) from=2 chunk=0 layer=2 backward\n" HEAD_BACK(
-                                                               "%25") "%26 activation BF16[4,4] layer=1\n"
-                                                                      "pull(x=%10 y=%26) from=1 chunk=0 layer=1 backward\n"
-                                                                      "%27 activation BF16[2,4] layer=1\n"
-                                                                      "pull(x=%9 y=%27) from=1 chunk=0 layer=1 "
-                                                                      "backward\n" LAYER_BACK("%27", "%26"));
+        VALUES(
+            " rank=1", " rank=2",
+            " rank=2") "%21 activation F32[9,4] layer=0 exact table\n"
+                       "pull(x=%2 y=%21) from=2 chunk=0 layer=0\n" EMBED(
+                           "%21") "%22 activation BF16[2,4] layer=1\n"
+                                  "pull(x=%9 y=%22) from=1 chunk=0 layer=1\n"
+                                  "%23 activation BF16[4,4] layer=1\n"
+                                  "pull(x=%10 y=%23) from=1 chunk=0 layer=1\n" LAYER(
+                                      "%22",
+                                      "%23") "%24 activation F32[3,4] layer=2 exact\n"
+                                             "pull(x=%7 y=%24) from=2 chunk=0 layer=2\n" HEAD(
+                                                 "%24") "%25 activation F32[3,4] layer=2 exact\n"
+                                                        "pull(x=%7 y=%25) from=2 chunk=0 layer=2 backward\n" HEAD_BACK(
+                                                            "%25") "%26 activation BF16[4,4] layer=1\n"
+                                                                   "pull(x=%10 y=%26) from=1 chunk=0 layer=1 backward\n"
+                                                                   "%27 activation BF16[2,4] layer=1\n"
+                                                                   "pull(x=%9 y=%27) from=1 chunk=0 layer=1 "
+                                                                   "backward\n" LAYER_BACK("%27", "%26"));
 }
 
 /* On a device those of the next layer come while one computes. */
@@ -83,15 +84,16 @@ static void weights_come_a_layer_ahead(void **state)
 {
     (void)state;
     text_becomes(VALUES("", "", "") EMBED("%2") LAYER("%9", "%10") HEAD("%7"), apply_beside, 2,
-                 VALUES(" rank=1", " rank=2", " rank=2") "%18 activation F32[9,4] layer=0 exact table\n"
-                                                         "pull(x=%2 y=%18) from=2 chunk=0 lane=in layer=0\n"
-                                                         "%19 activation BF16[2,4] layer=1\n"
-                                                         "pull(x=%9 y=%19) from=1 chunk=0 lane=in layer=1\n"
-                                                         "%20 activation BF16[4,4] layer=1\n"
-                                                         "pull(x=%10 y=%20) from=1 chunk=0 lane=in layer=1\n" EMBED(
-                                                             "%18") "%21 activation F32[3,4] layer=2 exact\n"
-                                                                    "pull(x=%7 y=%21) from=2 chunk=0 lane=in layer=2\n" LAYER(
-                                                                        "%19", "%20") HEAD("%21"));
+                 VALUES(" rank=1", " rank=2",
+                        " rank=2") "%18 activation F32[9,4] layer=0 exact table\n"
+                                   "pull(x=%2 y=%18) from=2 chunk=0 lane=in layer=0\n"
+                                   "%19 activation BF16[2,4] layer=1\n"
+                                   "pull(x=%9 y=%19) from=1 chunk=0 lane=in layer=1\n"
+                                   "%20 activation BF16[4,4] layer=1\n"
+                                   "pull(x=%10 y=%20) from=1 chunk=0 lane=in layer=1\n" EMBED(
+                                       "%18") "%21 activation F32[3,4] layer=2 exact\n"
+                                              "pull(x=%7 y=%21) from=2 chunk=0 lane=in layer=2\n" LAYER("%19", "%20")
+                                                  HEAD("%21"));
 }
 
 /* With one rank nothing moves. */

@@ -30,7 +30,8 @@ static void each_gradient_once(void **state)
 {
     (void)state;
     text_becomes(VALUES, apply, 1, VALUES);
-    text_becomes(VALUES, apply, 2, VALUES "all_reduce(g=%4) to=0 chunk=0 layer=1\nall_reduce(g=%6) to=0 chunk=0 layer=2\n");
+    text_becomes(VALUES, apply, 2,
+                 VALUES "all_reduce(g=%4) to=0 chunk=0 layer=1\nall_reduce(g=%6) to=0 chunk=0 layer=2\n");
 }
 
 /* The largest weights come first, each to the rank that has least: the group, then the bias. */
@@ -38,7 +39,8 @@ static void owners_have_the_sums(void **state)
 {
     (void)state;
     text_becomes(VALUES, to_owners, 1, VALUES);
-    text_becomes(VALUES, to_owners, 2, VALUES "all_reduce(g=%4) to=1 chunk=0 layer=1\nall_reduce(g=%6) to=2 chunk=0 layer=2\n");
+    text_becomes(VALUES, to_owners, 2,
+                 VALUES "all_reduce(g=%4) to=1 chunk=0 layer=1\nall_reduce(g=%6) to=2 chunk=0 layer=2\n");
     text_becomes(VALUES MORE, to_owners, 2,
                  VALUES MORE "all_reduce(g=%4) to=1 chunk=0 layer=1\nall_reduce(g=%6) to=2 chunk=0 layer=2\n"
                              "all_reduce(g=%9) to=2 chunk=0 layer=2\nall_reduce(g=%10) to=2 chunk=0 layer=2\n");
@@ -74,11 +76,11 @@ static void by_layer(struct graph *g, int program)
     "%15 gradient F32[6] \"grad.bias\" layer=1 of=grad:%6 rank=2" flags "\n"                                           \
     "%16 gradient F32[5,6] \"grad.head\" layer=2 of=grad:%7 rank=1" flags "\n"
 #define HEAD_SUMS(put)                                                                                                 \
-    "all_reduce(g=%11) to=1 chunk=0 layer=2 backward\n"                                                                        \
+    "all_reduce(g=%11) to=1 chunk=0 layer=2 backward\n"                                                                \
     "add_bwd(dy=%11 da" put "%16) rank=1 layer=2 backward\n"
 #define LAYER_SUMS(put)                                                                                                \
-    "all_reduce(g=%8) to=2 chunk=0 layer=1 backward\n"                                                                         \
-    "all_reduce(g=%10) to=2 chunk=0 layer=1 backward\n"                                                                        \
+    "all_reduce(g=%8) to=2 chunk=0 layer=1 backward\n"                                                                 \
+    "all_reduce(g=%10) to=2 chunk=0 layer=1 backward\n"                                                                \
     "add_bwd(dy=%8 da" put "%13) rank=2 layer=1 backward\n"                                                            \
     "add_bwd(dy=%10 da" put "%15) rank=2 layer=1 backward\n"
 

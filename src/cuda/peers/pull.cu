@@ -28,7 +28,7 @@ static struct copied shard_pulled(const struct args_pull *a, const struct cuda_p
     return x;
 }
 
-/* In a rehearsal, where the others are only thought of: as many bytes as there would be, of what is here. */
+/* Where the others are only thought of, as in a rehearsal: as many bytes as there would be, of what is here. */
 static struct copied pulled_alone(const struct args_pull *a, const struct cuda_peers *p, int k)
 {
     int64_t here = dtype_bytes(a->x.dtype, tensor_room(&a->x));
@@ -41,9 +41,9 @@ static struct copied pulled_alone(const struct args_pull *a, const struct cuda_p
 extern "C" int cuda_pull_many(const struct args_pull *const *a, int n, const struct cuda_call *c)
 {
     const struct cuda_peers *p = c->peers;
-    bool sent = p->joined && p->nccl; /* by the process that has it */
-    launch_copies(a, n, p->n, PULL_BLOCKS, c, [&](const struct args_pull *node, int k) {
-        return !p->joined ? pulled_alone(node, p, k) : node->chunk ? shard_pulled(node, p, k) : pulled(node, p, k);
+    bool joined = p && p->joined, sent = joined && p->nccl; /* by the process that has it */
+    launch_copies(a, n, p ? p->n : 1, PULL_BLOCKS, c, [&](const struct args_pull *node, int k) {
+        return !joined ? pulled_alone(node, p, k) : node->chunk ? shard_pulled(node, p, k) : pulled(node, p, k);
     });
     int code = cuda_launched(c, "pull");
     return code || !sent ? code : cuda_send_pull(a, n, c);
