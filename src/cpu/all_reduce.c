@@ -4,8 +4,8 @@
  * its own. Bound by memory. */
 #include "cpu/kernels.h"
 
-#include "base/shard.h"
-#include "op/all_reduce.h"
+#include "ranks/ranks.h"
+#include "ranks/shard.h"
 
 /* Vectors start at multiples of this, whatever the number of ranks. */
 enum { STRIDE = 64 };
@@ -75,8 +75,8 @@ static void copy(char *to, const char *from, int64_t bytes, int threads)
 
 void ISA(cpu_pull)(const struct args_pull *a, const struct call *c)
 {
-    if (a->chunk) {
-        pull_shards(a, c);
+    if (a->chunk) { /* bytes are moved, whatever their type */
+        ref_pull(a, c);
         return;
     }
     int64_t bytes = dtype_bytes(a->y.dtype, tensor_room(&a->y));
@@ -89,6 +89,5 @@ void ISA(cpu_pull)(const struct args_pull *a, const struct call *c)
 
 void ISA(cpu_broadcast)(const struct args_broadcast *a, const struct call *c)
 {
-    if (c->rank)
-        broadcast_over(c->rank, a);
+    ref_broadcast(a, c);
 }

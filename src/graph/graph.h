@@ -6,9 +6,9 @@
 
 #include "base/err.h"
 #include "base/mem.h"
-#include "base/shard.h"
 #include "graph/dim.h"
 #include "graph/op.h"
+#include "ranks/shard.h"
 
 /* ORDER role */
 enum role {
@@ -94,7 +94,7 @@ struct value {
     bool persists;      /* keeps its place between programs of a run */
     enum memory memory; /* a slice lies where its base does; passes say what is elsewhere: place, offload and stage */
     int rank; /* only what persists may be of one rank alone, as what `rank` of a node says; a slice is of its base's */
-    /* Not 0: of its elements each of so many ranks has a shard alone, of whole chunks of so many elements (base/shard.h). The shape is
+    /* Not 0: of its elements each of so many ranks has a shard alone, of whole chunks of so many elements (ranks/shard.h). The shape is
      * that of all of them. `view`: a slice of what all ranks have whole, of which each rank's nodes see its shard. */
     int shards;
     int64_t chunk;

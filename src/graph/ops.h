@@ -216,8 +216,7 @@ SLOT(linear_cross_entropy, w, SLOT_NODE_TYPE)
 SLOT(linear_cross_entropy, b, SLOT_EITHER_TYPE)
 OP(all_reduce, UPD(g), INT(to) INT(chunk), NONE,
    "g = the sum of the ranks' g, in their order: on all ranks, or on rank `to` alone, counted from 1; with a chunk "
-   "each "
-   "rank has that of its shard; with one rank it stays")
+   "each rank has that of its shard; with one rank it stays")
 OP(broadcast, UPD(x), INT(from) INT(chunk), NONE,
    "x = that of rank `from`, counted from 1; with a chunk each rank has its shard; with one rank it stays")
 OP(pull, IN(x) OUT(y), INT(from) INT(chunk), NONE,

@@ -1,10 +1,9 @@
 /* What ranks exchange. Ranks add up what each has of a gradient: g = the sum of the ranks' g, the first rank's first. g has any shape. Each
  * rank makes a part of the sum and puts it into everybody's g: all get the same bits, whoever comes when. With `to` only that rank's g
- * becomes the sum, and the others stay as they are; with `chunk` each rank's shard of g does (base/shard.h). */
-#include "op/all_reduce.h"
-
-#include "base/shard.h"
+ * becomes the sum, and the others stay as they are; with `chunk` each rank's shard of g does (ranks/shard.h). */
+#include "graph/graph.h"
 #include "ranks/ranks.h"
+#include "ranks/shard.h"
 
 #include <string.h>
 
@@ -78,7 +77,7 @@ static void repeat(const struct args_pull *a, int64_t room, int64_t size)
         memcpy((char *)a->y.data + at * size, a->x.data, (size_t)((room - at < mine ? room - at : mine) * size));
 }
 
-void pull_shards(const struct args_pull *a, const struct call *c)
+static void pull_shards(const struct args_pull *a, const struct call *c)
 {
     int64_t n = tensor_elements(&a->y), room = tensor_room(&a->y), size = dtype_bytes(a->y.dtype, 1);
     if (!c->rank) {
@@ -122,17 +121,11 @@ double flops_broadcast(const struct args_broadcast *a)
     return 0;
 }
 
-void broadcast_over(const struct rank *r, const struct args_broadcast *a)
-{
-    int64_t room = tensor_room(&a->x);
-    if (a->chunk)
-        ranks_spread(r, a->x.data, tensor_elements(&a->x), room, a->chunk, (size_t)dtype_bytes(a->x.dtype, 1));
-    else
-        ranks_take(r, (int)a->from - 1, a->x.data, (size_t)dtype_bytes(a->x.dtype, room));
-}
-
 void ref_broadcast(const struct args_broadcast *a, const struct call *c)
 {
-    if (c->rank)
-        broadcast_over(c->rank, a);
+    int64_t room = tensor_room(&a->x);
+    if (c->rank && a->chunk)
+        ranks_spread(c->rank, a->x.data, tensor_elements(&a->x), room, a->chunk, (size_t)dtype_bytes(a->x.dtype, 1));
+    else if (c->rank)
+        ranks_take(c->rank, (int)a->from - 1, a->x.data, (size_t)dtype_bytes(a->x.dtype, room));
 }

@@ -160,7 +160,7 @@ static void reduce_by_layer(struct graph *g, const int *owner, const struct pass
     size_t n_values = (size_t)g->n_values;
     struct node_list l = {0};
     struct parts p = {.of = mem_alloc(n_values * sizeof *p.of),
-                      .written = mem_alloc(3 * n_values * sizeof *p.written), /* sums and views come to it */
+                      .written = mem_alloc(n_values * sizeof *p.written),
                       .ends = mem_alloc((size_t)count_layers(g) * sizeof *p.ends),
                       .bytes = mem_alloc((size_t)(s->ranks + 1) * sizeof *p.bytes)};
     if (!p.of || !p.written || !p.ends || !p.bytes)

@@ -2,8 +2,8 @@
 #include "ranks/ranks.h"
 
 #include "base/mem.h"
-#include "base/shard.h"
 #include "ranks/kind.h"
+#include "ranks/shard.h"
 
 #include <stdio.h>
 #include <string.h>

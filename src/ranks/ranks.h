@@ -43,7 +43,7 @@ void *const *ranks_meet(const struct rank *r, void *brought);
 void ranks_take(const struct rank *r, int from, void *data, size_t bytes);
 
 /* Of any kind: each rank's `data` becomes that of all: of the n elements of a tensor, with what lies behind them up to `room`, each has its
- * shard (base/shard.h). */
+ * shard (ranks/shard.h). */
 void ranks_spread(const struct rank *r, void *data, int64_t n, int64_t room, int64_t chunk, size_t element_bytes);
 
 /* A sum of what all ranks have, for ranks without a common memory. Each rank makes its shard of the n elements: add(ctx, of, count, me) has

@@ -1,8 +1,8 @@
 #include "run/nodes.h"
 
 #include "base/seconds.h"
-#include "base/shard.h"
 #include "ranks/ranks.h"
+#include "ranks/shard.h"
 
 #include <string.h>
 

@@ -57,7 +57,7 @@ struct run_value {
     int64_t shape[MAX_DIMS]; /* at the largest sizes for inputs, at `dims` for outputs */
     int64_t elements;
     struct init init;
-    /* Not 0: its `whole` elements are dealt to so many ranks (base/shard.h). These are those from `first` on, wherever they lie; data is where
+    /* Not 0: its `whole` elements are dealt to so many ranks (ranks/shard.h). These are those from `first` on, wherever they lie; data is where
      * a rank's shard begins. */
     int shards;
     int64_t chunk, whole, first;

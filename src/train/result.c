@@ -68,37 +68,6 @@ static int list_tensors(const struct session *s, struct export_source *e, struct
     return SNUG_OK;
 }
 
-/* What another process has alone, in the type in which it has it, is asked for. */
-static int read_distant(const struct ckpt_memory *there, const struct run_value *v, void *to, enum dtype type,
-                        struct snug_err *err)
-{
-    int64_t bytes = dtype_bytes(v->dtype, v->elements);
-    void *raw = mem_alloc((size_t)bytes);
-    if (!raw)
-        return err_no_memory(err, (unsigned long long)bytes);
-    int code = there->get(there->ctx, raw, v->data, bytes, err);
-    if (!code)
-        dtype_convert(to, type, raw, v->dtype, v->elements);
-    mem_free(raw);
-    return code;
-}
-
-/* What no rank has whole. */
-static int read_shards(const struct session *s, const struct run_value *v, char *to, enum dtype type,
-                       struct snug_err *err)
-{
-    struct run_value part;
-    int64_t at;
-    for (int k = 0; k < v->shards; k++) {
-        if (!run_shard(&s->run, v, k, &part, &at))
-            continue;
-        const struct ckpt_memory *there = distant_memory(s, part.rank);
-        char *here = to + dtype_bytes(type, at);
-        TRY(there ? read_distant(there, &part, here, type, err) : run_read(&s->run, &part, here, type, err));
-    }
-    return SNUG_OK;
-}
-
 static int read_weight(void *ctx, const struct st_tensor *t, int64_t offset, void *to, size_t bytes,
                        struct snug_err *err)
 {
@@ -108,10 +77,7 @@ static int read_weight(void *ctx, const struct st_tensor *t, int64_t offset, voi
             continue;
         int64_t size = dtype_bytes(t->dtype, 1);
         struct run_value part = run_part_of(&e->values[i], offset / size, (int64_t)bytes / size);
-        if (part.shards)
-            return read_shards(e->s, &part, to, t->dtype, err);
-        const struct ckpt_memory *there = distant_memory(e->s, part.rank);
-        return there ? read_distant(there, &part, to, t->dtype, err) : run_read(&e->s->run, &part, to, t->dtype, err);
+        return distant_read(e->s, &e->s->run, &part, to, t->dtype, err);
     }
     return err_set(err, SNUG_ERR_IO, "%s: no such weight", t->name);
 }

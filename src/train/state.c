@@ -320,22 +320,11 @@ struct sharded {
     struct ckpt_memory memory;
 };
 
-/* From where a rank has it, on its device or in another process. */
 static int get_shards(void *ctx, void *to_host, const void *from, int64_t bytes, struct snug_err *err)
 {
     const struct sharded *x = ctx;
-    struct run_value part;
-    int64_t at;
     (void)from, (void)bytes;
-    for (int k = 0; k < x->value.shards; k++) {
-        if (!run_shard(x->r, &x->value, k, &part, &at))
-            continue;
-        const struct ckpt_memory *there = distant_memory(x->s, part.rank);
-        char *here = (char *)to_host + dtype_bytes(part.dtype, at);
-        TRY(there ? there->get(there->ctx, here, part.data, dtype_bytes(part.dtype, part.elements), err)
-                  : run_read(x->r, &part, here, part.dtype, err));
-    }
-    return SNUG_OK;
+    return distant_read(x->s, x->r, &x->value, to_host, x->value.dtype, err);
 }
 
 static int put_shards(void *ctx, void *to, const void *from_host, int64_t bytes, struct snug_err *err)
@@ -369,7 +358,7 @@ int state_tensors(const struct session *s, const struct run *r, bool only_weight
         TRY(r->backend->arena->sync(r->backend, err));
     TRY(run_list(r, roles, &v, n, err));
     *tensors = mem_alloc(*n * (sizeof **tensors + sizeof(struct sharded)));
-    struct sharded *sharded = (struct sharded *)(*tensors + *n); /* goes with them */
+    struct sharded *sharded = *tensors ? (struct sharded *)(*tensors + *n) : NULL; /* goes with them */
     size_t kept = 0;
     for (size_t i = 0; *tensors && i < *n; i++) {
         if (s->adapter.wanted && v[i].frozen) /* the base lies in its own folder */

@@ -7,10 +7,10 @@
 
 #include "base/dtype.h"
 #include "base/mem.h"
-#include "base/shard.h"
 #include "cuda/device.h"
 #include "cuda/products/algorithms.h"
 #include "cuda/products/nodes.h"
+#include "ranks/shard.h"
 
 #include <pthread.h>
 #include <setjmp.h>

@@ -3,10 +3,10 @@
  * base/ranks: a rank that leaves keeps nobody waiting. */
 #include "base/dtype.h"
 #include "base/mem.h"
-#include "base/shard.h"
 #include "cpu/isa.h"
 #include "graph/op.h"
 #include "ranks/ranks.h"
+#include "ranks/shard.h"
 
 #include <pthread.h>
 #include <setjmp.h>

@@ -2,9 +2,9 @@
  * until then. The backend notes what it is given. What each has a shard of is read and written wherever it lies. */
 #include "../plan/by_hand.h"
 
-#include "base/shard.h"
 #include "graph/lanes.h"
 #include "ranks/ranks.h"
+#include "ranks/shard.h"
 #include "run/run.h"
 
 #include <stddef.h>

@@ -6,7 +6,7 @@
 #include "cuda/kernels/many.cuh"
 
 extern "C" {
-#include "base/shard.h"
+#include "ranks/shard.h"
 }
 
 enum { COPY_THREADS = 1024, COPY_WORDS = 4, COPY_BLOCKS = 2, COPY_CHUNK = COPY_THREADS * COPY_WORDS };

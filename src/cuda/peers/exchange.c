@@ -6,11 +6,11 @@
 #include "cuda/peers/exchange.h"
 
 #include "base/mem.h"
-#include "base/shard.h"
 #include "cuda/launch.h"
 #include "cuda/peers/peers.h"
 #include "cuda/peers/room.h"
 #include "cuda/peers/transport.h"
+#include "ranks/shard.h"
 
 #include <stdlib.h>
 

@@ -108,6 +108,37 @@ const struct ckpt_memory *distant_memory(const struct session *s, int rank)
     return s->distant && rank && rank != s->here.me + 1 ? &s->distant[rank - 1].memory : NULL;
 }
 
+/* In the type in which its process has it. */
+static int read_there(const struct ckpt_memory *there, const struct run_value *v, void *to, enum dtype type,
+                      struct snug_err *err)
+{
+    int64_t bytes = dtype_bytes(v->dtype, v->elements);
+    if (v->dtype == type)
+        return there->get(there->ctx, to, v->data, bytes, err);
+    void *raw = mem_alloc((size_t)bytes);
+    if (!raw)
+        return err_no_memory(err, (unsigned long long)bytes);
+    int code = there->get(there->ctx, raw, v->data, bytes, err);
+    if (!code)
+        dtype_convert(to, type, raw, v->dtype, v->elements);
+    mem_free(raw);
+    return code;
+}
+
+int distant_read(const struct session *s, const struct run *r, const struct run_value *v, void *to, enum dtype type,
+                 struct snug_err *err)
+{
+    const struct ckpt_memory *there = distant_memory(s, v->rank);
+    struct run_value part;
+    int64_t at;
+    if (!v->shards)
+        return there ? read_there(there, v, to, type, err) : run_read(r, v, to, type, err);
+    for (int k = 0; k < v->shards; k++)
+        if (run_shard(r, v, k, &part, &at))
+            TRY(distant_read(s, r, &part, (char *)to + dtype_bytes(type, at), type, err));
+    return SNUG_OK;
+}
+
 int distant_give(const struct session *s, bool only_weights, struct snug_err *err)
 {
     struct wanted w = {.rank = distant_are(s, only_weights)};

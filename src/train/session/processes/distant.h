@@ -16,6 +16,10 @@ bool distant_are(const struct session *s, bool only_weights);
  * itself. NULL: it is here. */
 const struct ckpt_memory *distant_memory(const struct session *s, int rank);
 
+/* As run_read, of what lies in other processes, too. */
+int distant_read(const struct session *s, const struct run *r, const struct run_value *v, void *to, enum dtype type,
+                 struct snug_err *err);
+
 /* What the first process asks for, until it asks for no more; and that it does not. Both do nothing where there is nothing of the kind. */
 int distant_give(const struct session *s, bool only_weights, struct snug_err *err);
 int distant_end(const struct session *s, bool only_weights, struct snug_err *err);

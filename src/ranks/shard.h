@@ -1,7 +1,7 @@
 /* shard.h: which elements of a tensor each of several ranks has where all of them share it out (ZeRO: Rajbhandari et al., arXiv
  * 1910.02054). Shards are of whole chunks, follow one another in the order of ranks, and differ by a chunk at most. */
-#ifndef BASE_SHARD_H
-#define BASE_SHARD_H
+#ifndef RANKS_SHARD_H
+#define RANKS_SHARD_H
 
 #include <stdint.h>
 
@@ -17,14 +17,11 @@ static inline struct shard shard_of(int64_t elements, int64_t chunk, int64_t ran
     return (struct shard){first, (end < elements ? end : elements) - first};
 }
 
-/* The first of the ranks that have most. */
+/* The first of the ranks that have most: of those with a chunk more than others, where chunks do not come out even. */
 static inline int64_t shard_largest(int64_t elements, int64_t chunk, int64_t ranks)
 {
-    int64_t largest = 0;
-    for (int64_t k = 1; k < ranks; k++)
-        if (shard_of(elements, chunk, ranks, k).n > shard_of(elements, chunk, ranks, largest).n)
-            largest = k;
-    return largest;
+    int64_t more = (elements + chunk - 1) / chunk % ranks;
+    return more ? (ranks + more - 1) / more - 1 : 0;
 }
 
 /* The shard of rank `me` with what lies behind the elements, which is the last rank's. */
