@@ -147,8 +147,9 @@ struct backend {
 
     /* As run, but lanes may still be at work when what was given to LANE_COMPUTE is over. `after` counts on from call to call, until
      * `settle`, behind which LANE_COMPUTE begins when all lanes are free; upload, download and sync settle first. NULL, both: whatever is
-     * given is over before what is given next begins. */
-    int (*run_on)(const struct backend *b, const struct work *work, int n, struct snug_err *err);
+     * given is over before what is given next begins. `s`: which sequence that is; the same one has the same nodes each time. */
+    int (*run_on)(const struct backend *b, const struct sequence *s, const struct work *work, int n,
+                  struct snug_err *err);
     int (*settle)(const struct backend *b, struct snug_err *err);
     /* Bytes of workspace that a node needs at these shapes (data pointers NULL). NULL: none does. */
     int64_t (*workspace_bytes)(const struct backend *b, enum op op, const union args_any *args, int threads);

@@ -46,11 +46,10 @@ static int run(const struct backend *b, const struct work *work, int n, struct s
     return recordings_run(&cuda_of(b)->recordings, &cuda_of(b)->call, work, n, err);
 }
 
-static int run_on(const struct backend *b, const struct work *work, int n, struct snug_err *err)
+static int run_on(const struct backend *b, const struct sequence *s, const struct work *work, int n,
+                  struct snug_err *err)
 {
-    struct cuda *d = cuda_of(b);
-    cuda_lanes_begin(&d->lanes);
-    return cuda_launch_on(&d->call, &d->lanes, work, n, err);
+    return recordings_run_on(&cuda_of(b)->recordings, s, &cuda_of(b)->call, work, n, err);
 }
 
 static int settle(const struct backend *b, struct snug_err *err)

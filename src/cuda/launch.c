@@ -79,6 +79,17 @@ static bool are_of_lanes(const struct work *work, int n)
     return false;
 }
 
+int cuda_launch_in_turn(const struct cuda_call *c, const struct work *work, int n, struct snug_err *err)
+{
+    struct cuda_call call = *c;
+    call.err = err;
+    for (int i = 0, joined; i < n; i += joined) {
+        call.workspace = work[i].call.workspace;
+        TRY(launch_first(&call, &work[i], n - i, &joined));
+    }
+    return SNUG_OK;
+}
+
 int cuda_launch_on(const struct cuda_call *c, struct cuda_lanes *lanes, const struct work *work, int n,
                    struct snug_err *err)
 {

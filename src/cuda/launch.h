@@ -19,7 +19,9 @@ bool cuda_launch_together(enum op op);
 /* Enqueues n nodes, each with its own workspace and in its lane. Capturable. */
 int cuda_launch_nodes(const struct cuda_call *c, struct cuda_lanes *lanes, const struct work *work, int n,
                       struct snug_err *err);
-/* The same, as run_on of struct backend, in lanes that have begun. */
+/* All on the stream of c, one after another. */
+int cuda_launch_in_turn(const struct cuda_call *c, const struct work *work, int n, struct snug_err *err);
+/* In lanes that have begun, as run_on of struct backend. */
 int cuda_launch_on(const struct cuda_call *c, struct cuda_lanes *lanes, const struct work *work, int n,
                    struct snug_err *err);
 

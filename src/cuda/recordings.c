@@ -66,12 +66,34 @@ static bool are_exchanging(const struct cuda_call *c, const struct work *work, i
     return found;
 }
 
-int recordings_replay(struct recordings *r, const struct sequence *s, const struct cuda_call *c, const char *what,
-                      bool *known, struct snug_err *err)
+/* n: it was not given before. */
+static size_t find(const struct recordings *r, const struct sequence *s)
 {
     size_t i = 0;
     while (i < r->n && memcmp(&r->items[i].of, s, sizeof *s))
         i++;
+    return i;
+}
+
+/* *place: its index + 1; 0: there is no place for it. */
+static int add(struct recordings *r, const struct sequence *s, int *place, struct snug_err *err)
+{
+    int free = free_place(r);
+    *place = 0;
+    if (free < 0)
+        return SNUG_OK;
+    if (!MEM_GROW(r->items, r->cap, r->n + 1))
+        return err_no_memory(err, r->cap * 2 * sizeof *r->items);
+    r->items[free] = (struct recording){.of = *s};
+    r->n += (size_t)free == r->n;
+    *place = free + 1;
+    return SNUG_OK;
+}
+
+int recordings_replay(struct recordings *r, const struct sequence *s, const struct cuda_call *c, const char *what,
+                      bool *known, struct snug_err *err)
+{
+    size_t i = find(r, s);
     *known = i < r->n && r->items[i].graph;
     if (*known)
         return launch_graph(&r->items[i], c, what, err);
@@ -79,18 +101,9 @@ int recordings_replay(struct recordings *r, const struct sequence *s, const stru
     if (r->no_more)
         return SNUG_OK;
     r->capturing = i < r->n;
-    if (r->capturing) {
-        r->place = (int)i + 1;
-        return SNUG_OK;
-    }
-    int place = free_place(r);
-    if (place < 0)
-        return SNUG_OK;
-    if (!MEM_GROW(r->items, r->cap, r->n + 1))
-        return err_no_memory(err, r->cap * 2 * sizeof *r->items);
-    r->items[place] = (struct recording){.of = *s};
-    r->n += (size_t)place == r->n;
-    r->place = place + 1;
+    if (!r->capturing)
+        return add(r, s, &r->place, err);
+    r->place = (int)i + 1;
     return SNUG_OK;
 }
 
@@ -113,14 +126,21 @@ static int instantiate(struct recordings *r, cudaGraph_t graph, cudaStream_t str
     return SNUG_OK;
 }
 
+/* In lanes, or one after another where these are NULL. */
+static int capture(const struct cuda_call *c, struct cuda_lanes *lanes, const struct work *work, int n,
+                   cudaGraph_t *graph, struct snug_err *err)
+{
+    CUDA("capturing", cudaStreamBeginCapture(c->stream, cudaStreamCaptureModeThreadLocal));
+    int code = lanes ? cuda_launch_nodes(c, lanes, work, n, err) : cuda_launch_in_turn(c, work, n, err);
+    int ended = cuda_check(cudaStreamEndCapture(c->stream, graph), "capturing", code ? NULL : err);
+    return code ? code : ended;
+}
+
 static int make_graph(struct recordings *r, struct recording *to, const struct cuda_call *c, const struct work *work,
                       int n, struct snug_err *err)
 {
     cudaGraph_t graph = NULL;
-    CUDA("capturing", cudaStreamBeginCapture(c->stream, cudaStreamCaptureModeThreadLocal));
-    int code = cuda_launch_nodes(c, r->lanes, work, n, err);
-    int ended = cuda_check(cudaStreamEndCapture(c->stream, &graph), "capturing", code ? NULL : err);
-    code = code ? code : ended;
+    int code = capture(c, r->lanes, work, n, &graph, err);
     if (!code)
         code = instantiate(r, graph, c->stream, &to->graph, err);
     if (graph)
@@ -159,6 +179,30 @@ int recordings_run(struct recordings *r, const struct cuda_call *c, const struct
         return launch_nodes(c, r->lanes, work, n, exchanges, err);
     to->exchanges = exchanges;
     return record(r, to, c, work, n, err);
+}
+
+/* Their code is then on the device: by a graph that nobody launches. */
+static int load(const struct cuda_call *c, const struct work *work, int n, struct snug_err *err)
+{
+    cudaGraph_t graph = NULL;
+    int code = capture(c, NULL, work, n, &graph, err);
+    if (graph)
+        cudaGraphDestroy(graph);
+    return code;
+}
+
+int recordings_run_on(struct recordings *r, const struct sequence *s, const struct cuda_call *c,
+                      const struct work *work, int n, struct snug_err *err)
+{
+    bool exchanges = are_exchanging(c, work, n), waits = exchanges && !c->peers->nccl;
+    int place;
+    if (waits && find(r, s) == r->n) {
+        TRY(load(c, work, n, err));
+        TRY(add(r, s, &place, err));
+    }
+    TRY(begin(c, exchanges, err));
+    cuda_lanes_begin(r->lanes);
+    return end(c, exchanges, cuda_launch_on(c, r->lanes, work, n, err), err);
 }
 
 void recordings_forget(struct recordings *r)

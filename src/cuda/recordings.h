@@ -2,7 +2,8 @@
  * on. Each belongs to the buffers of one arena.
  *
  * A sequence in which ranks exchange something is captured at once, and all ranks meet before and behind its launch. For while a rank waits
- * on its GPU, another must not load code or allocate: the driver may hold that until the GPU is idle, and so for ever. */
+ * on its GPU, another must not load code or allocate: the driver may hold that until the GPU is idle, and so for ever. What is given node
+ * by node is captured, too, the first time, because that loads the code. */
 #ifndef CUDA_RECORDINGS_H
 #define CUDA_RECORDINGS_H
 
@@ -39,6 +40,10 @@ int recordings_replay(struct recordings *r, const struct sequence *s, const stru
 /* Runs n nodes, which recordings_replay has just not known. */
 int recordings_run(struct recordings *r, const struct cuda_call *c, const struct work *work, int n,
                    struct snug_err *err);
+
+/* As run_on of struct backend. */
+int recordings_run_on(struct recordings *r, const struct sequence *s, const struct cuda_call *c,
+                      const struct work *work, int n, struct snug_err *err);
 
 /* Destroys all graphs: their arena goes. */
 void recordings_forget(struct recordings *r);

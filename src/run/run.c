@@ -453,9 +453,10 @@ static int run_on(struct run *r, int k, struct dims dims, const struct run_fetch
     TRY(run_part(r, k, 0, dims, 1, first, err));
     TRY(run_settle(r, err));
     r->trailing = k + 1;
-    TRY(b->run_on(b, r->work, fill(r, g, dims, first, first, there), err));
+    TRY(b->run_on(b, &(struct sequence){k, 1, dims}, r->work, fill(r, g, dims, first, first, there), err));
     TRY(fetch_all(r, fetch, n_fetch, err));
-    return b->run_on(b, r->work, fill(r, g, dims, first, there, g->graph.n_nodes), err);
+    int n = fill(r, g, dims, first, there, g->graph.n_nodes);
+    return b->run_on(b, &(struct sequence){k, 2, dims}, r->work, n, err);
 }
 
 int run_program(struct run *r, int k, struct dims dims, const struct run_fetch *fetch, int n_fetch,

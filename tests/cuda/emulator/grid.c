@@ -221,6 +221,13 @@ void run_grid(const struct launch *l)
     free(memory);
 }
 
+static int paused;
+
+int paused_grids(void)
+{
+    return paused;
+}
+
 void pause_grid(void)
 {
     const struct launch *launch = current;
@@ -228,9 +235,11 @@ void pause_grid(void)
     size_t bytes = SHARED_BYTES + PARAM_BYTES; /* they lie side by side */
     uint8_t *memory = emulator_zeroed(1, bytes);
     memcpy(memory, shared_memory, bytes);
+    paused++;
     emulator_unlock();
     nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
     emulator_lock();
+    paused--;
     memcpy(shared_memory, memory, bytes);
     memcpy(block_at, at, sizeof at);
     current = launch;

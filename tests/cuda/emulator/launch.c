@@ -5,11 +5,15 @@
 #include "runtime.h"
 
 #include <cuda_runtime_api.h>
+#include <stdbool.h>
 #include <string.h>
 
-static struct {
+enum { DEVICES = 16 };
+
+static struct kernel {
     const void *host; /* the function that launches it */
     const char *name;
+    bool loaded[DEVICES];
 } kernels[8192];
 static size_t n_kernels;
 
@@ -125,7 +129,7 @@ cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, 
     return cudaSuccess;
 }
 
-static const struct function *kernel_of(const void *host)
+static struct kernel *kernel_of(const void *host)
 {
     for (; n_read < n_modules; n_read++) {
         char *text = strndup(modules[n_read].text, modules[n_read].n);
@@ -135,8 +139,18 @@ static const struct function *kernel_of(const void *host)
     }
     for (size_t i = 0; i < n_kernels; i++)
         if (kernels[i].host == host)
-            return ptx_kernel(kernels[i].name);
+            return &kernels[i];
     emulator_stop("a kernel that was not registered");
+}
+
+/* A GPU gets a kernel's code when it is first launched or captured there. */
+static void load(struct kernel *k)
+{
+    int device;
+    cudaGetDevice(&device);
+    if (!k->loaded[device] && paused_grids())
+        emulator_stop("code is loaded while a kernel waits for another one: a driver may let both wait for ever");
+    k->loaded[device] = true;
 }
 
 cudaError_t __cudaGetKernel(cudaKernel_t *out, const void *host)
@@ -163,13 +177,15 @@ cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void 
 {
     static _Thread_local struct started s;
     emulator_lock();
-    const struct function *f = kernel_of((const void *)(uintptr_t)kernel);
+    struct kernel *k = kernel_of((const void *)(uintptr_t)kernel);
+    const struct function *f = ptx_kernel(k->name);
+    load(k);
     emulator_unlock();
     s.launch = (struct launch){
         .kernel = f, .grid = {grid.x, grid.y, grid.z}, .block = {block.x, block.y, block.z}, .shared_bytes = shared};
     s.param_bytes = f->param_bytes;
-    for (uint32_t k = 0; k < f->n_params; k++)
-        memcpy(s.params + f->param_offset[k], args[k], f->param_size[k]);
+    for (uint32_t i = 0; i < f->n_params; i++)
+        memcpy(s.params + f->param_offset[i], args[i], f->param_size[i]);
     emulator_enqueue(stream, run_started, &s, offsetof(struct started, params) + s.param_bytes);
     return cudaSuccess;
 }

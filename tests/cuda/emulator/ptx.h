@@ -192,6 +192,7 @@ struct launch {
 void run_grid(const struct launch *l);
 /* Of an instruction of a kernel that waits for the host or for another thread's kernel: lets them go on for a while. */
 void pause_grid(void);
+int paused_grids(void); /* that wait */
 
 /* Global memory: what the host allocated, and variables of modules (runtime.c). */
 void global_memory_add(uint64_t address, size_t bytes);
