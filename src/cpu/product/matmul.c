@@ -96,6 +96,8 @@ static struct form form_of(const struct product *p)
         f.steps = ceil_div(p->K, 2);
     } else
         f.words = WORDS_WIDENED;
+    if (f.words == WORDS_TILES && f.steps <= 192) /* as in MiniLM: sums need not be kept from run to run */
+        f.run = 192;
     return f;
 }
 
@@ -121,10 +123,53 @@ static int64_t panels_that_lie(const struct product *p, const struct form *f)
 
 /* Tile t of C, one of them, from word s of A's rows on. */
 static void tile_where_it_lies(const struct product *p, const struct form *f, float *sum, const uint32_t *b, int64_t t,
-                               int64_t s, int64_t steps, bool add)
+                               int64_t s, int64_t steps, bool add, struct amx_beside beside)
 {
     int64_t pitch = p->a_pitch * (f->words == WORDS_F32 ? 4 : 2);
-    tile_lying(f->words, sum, (const char *)p->a + t * f->rows * pitch + 4 * s, pitch, b, steps, add);
+    tile_lying(f->words, sum, (const char *)p->a + t * f->rows * pitch + 4 * s, pitch, b, steps, add, beside);
+}
+
+/* ---- tiles that are summed ---- */
+
+/* A tile whose sums are ready, and what becomes of them not yet. With the matrix unit that is done beside the next tile's products:
+ * a GELU with its slope would take as long as these, and even rounding is a tenth. */
+struct ready {
+    const struct product *p;
+    const float *sum;
+    int64_t i, j;
+    int64_t rows, done, part; /* in all; so far; at a time */
+    int columns;
+};
+
+static void ready_part(void *of)
+{
+    struct ready *x = of;
+    int64_t n = smaller(x->part, x->rows - x->done);
+    if (n <= 0)
+        return;
+    epilogue(x->p, x->sum + x->done * x->columns, x->columns, x->i + x->done, n, x->j);
+    x->done += n;
+}
+
+static struct amx_beside ready_parts(struct ready *x)
+{
+    return x->rows > x->done ? (struct amx_beside){ready_part, x} : (struct amx_beside){0};
+}
+
+static void ready_end(struct ready *x)
+{
+    x->part = x->rows;
+    ready_part(x);
+}
+
+/* After the last run of words along k, of so many. */
+static void ready_begin(struct ready *x, const struct product *p, const struct form *f, const float *sum, int64_t i,
+                        int64_t j, int64_t run)
+{
+    *x = (struct ready){.p = p, .sum = sum, .i = i, .j = j, .rows = f->rows, .columns = f->columns};
+    x->part = ceil_div(f->rows, larger(run / AMX_WORDS, 1));
+    if (f->words != WORDS_TILES)
+        ready_end(x);
 }
 
 /* ---- packing ---- */
@@ -290,22 +335,23 @@ struct block {
 };
 
 static void block_tile(const struct product *p, const struct form *f, const struct block *k, float *sum,
-                       const uint32_t *b, int64_t t, int64_t s, int64_t run, bool add)
+                       const uint32_t *b, int64_t t, int64_t s, int64_t run, bool add, struct amx_beside beside)
 {
     int64_t i = k->i + t * f->rows;
     if (t < k->lie)
-        tile_where_it_lies(p, f, sum, b, i / f->rows, s, run, add);
+        tile_where_it_lies(p, f, sum, b, i / f->rows, s, run, add, beside);
     else
-        tile(f->words, sum, p->M - i, k->a + ((t - k->lie) * k->steps + s - k->s) * f->rows, b, run, add);
+        tile(f->words, sum, p->M - i, k->a + ((t - k->lie) * k->steps + s - k->s) * f->rows, b, run, add, beside);
 }
 
 /* From word s on, a run of the panel of B at column j times the tiles of a block, of which `sums` has the sums. */
 static void run_tiles(const struct product *p, const struct form *f, const struct block *k, float *sums,
                       const uint32_t *b, int64_t s, int64_t run, int64_t j)
 {
-    bool add = s > 0 || p->goes_on, last = s + run >= f->steps;
+    bool add = s > 0 || p->goes_on, last = s + run >= f->steps, one = f->steps <= f->run;
+    struct ready before = {0};
     for (int64_t t = 0; t < k->tiles; t++) {
-        float *sum = sums + t * f->rows * f->columns;
+        float *sum = sums + (one ? t % 2 : t) * f->rows * f->columns; /* two in turns stay in the first-level cache */
         int64_t i = k->i + t * f->rows;
         if (f->words == WORDS_TILES)
             prefetch_part(b + run * f->columns, f->run * f->columns, t, k->tiles);
@@ -313,10 +359,12 @@ static void run_tiles(const struct product *p, const struct form *f, const struc
             epilogue_prefetch(p, f->columns, i, f->rows, j);
         if (s == 0 && p->goes_on)
             epilogue_begin(p, sum, f->columns, i, f->rows, j);
-        block_tile(p, f, k, sum, b, t, s, run, add);
+        block_tile(p, f, k, sum, b, t, s, run, add, ready_parts(&before));
+        ready_end(&before);
         if (last)
-            epilogue(p, sum, f->columns, i, f->rows, j);
+            ready_begin(&before, p, f, sum, i, j, run);
     }
+    ready_end(&before);
 }
 
 /* A block of C times `panels` panels of the packed B, which start at column j. */
@@ -388,33 +436,37 @@ static void pack_few(const struct product *p, const struct form *f, const struct
 
 /* The sums of tile t of few rows, from word s of A on, times a run of a panel of B. */
 static void few_tile(const struct product *p, const struct form *f, const struct few *k, float *sum, const uint32_t *a,
-                     const uint32_t *b, int64_t t, int64_t s, int64_t run, bool add)
+                     const uint32_t *b, int64_t t, int64_t s, int64_t run, bool add, struct amx_beside beside)
 {
     if (t < k->lie)
-        tile_where_it_lies(p, f, sum, b, t, s, run, add);
+        tile_where_it_lies(p, f, sum, b, t, s, run, add, beside);
     else
         tile(f->words, sum, p->M - t * f->rows, a + (s * (k->tiles - k->lie) + (t - k->lie) * run) * f->rows, b, run,
-             add);
+             add, beside);
 }
 
 /* A panel of C with few rows, column j on. */
 static void few_panel(const struct product *p, const struct form *f, const struct few *k, const uint32_t *a,
                       uint32_t *b, float *strip, int64_t j)
 {
+    bool one = f->steps <= f->run;
+    struct ready before = {0};
     for (int64_t s = 0; s < f->steps || s == 0; s += f->run) {
         int64_t run = smaller(f->run, f->steps - s);
         pack_b(b, p, f, 1, j, s, run);
         for (int64_t t = 0; t < k->tiles; t++) {
-            float *sum = strip + t * f->rows * f->columns;
+            float *sum = strip + (one ? t % 2 : t) * f->rows * f->columns; /* as in run_tiles */
             if (s == 0 && p->goes_on)
                 epilogue_begin(p, sum, f->columns, t * f->rows, f->rows, j);
             if (f->words == WORDS_TILES && s + run >= f->steps && !p->slope)
                 epilogue_prefetch(p, f->columns, t * f->rows, f->rows, j);
-            few_tile(p, f, k, sum, a, b, t, s, run, s > 0 || p->goes_on);
+            few_tile(p, f, k, sum, a, b, t, s, run, s > 0 || p->goes_on, ready_parts(&before));
+            ready_end(&before);
             if (s + run >= f->steps)
-                epilogue(p, sum, f->columns, t * f->rows, f->rows, j);
+                ready_begin(&before, p, f, sum, t * f->rows, j, run);
         }
     }
+    ready_end(&before);
 }
 
 /* The same with B where it lies. */

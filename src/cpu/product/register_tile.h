@@ -177,31 +177,31 @@ static __attribute__((unused)) void across_unit(float *sum, const uint32_t *x, c
 }
 
 static __attribute__((unused)) void tile_unit(float *sum, int64_t rows, const uint32_t *a, const uint32_t *b,
-                                              int64_t steps, bool add)
+                                              int64_t steps, bool add, struct amx_beside beside)
 {
     enum { A_TILE = 4 * 16 * AMX_WORDS, ROW = 4 * AMX_COLUMNS };
     amx_block(sum, ROW, add, rows > 16,
               (struct amx_operand){.at = a, .stride = 4 * AMX_WORDS, .second = A_TILE, .step = 2 * A_TILE},
               (struct amx_operand){.at = b, .stride = ROW, .second = ROW / 2, .step = AMX_WORDS * ROW},
-              steps / AMX_WORDS);
+              steps / AMX_WORDS, beside);
 }
 
 static __attribute__((unused)) void lying_unit(float *sum, const char *a, int64_t pitch, const uint32_t *b,
-                                               int64_t steps, bool add)
+                                               int64_t steps, bool add, struct amx_beside beside)
 {
     enum { ROW = 4 * AMX_COLUMNS };
     amx_block(sum, ROW, add, true,
               (struct amx_operand){.at = a, .stride = pitch, .second = 16 * pitch, .step = 4 * AMX_WORDS},
               (struct amx_operand){.at = b, .stride = ROW, .second = ROW / 2, .step = AMX_WORDS * ROW},
-              steps / AMX_WORDS);
+              steps / AMX_WORDS, beside);
 }
 
-/* A tile of which `rows` rows are there. */
+/* A tile of which `rows` rows are there. beside: for the matrix unit. */
 static void tile(enum words words, float *sum, int64_t rows, const uint32_t *a, const uint32_t *b, int64_t steps,
-                 bool add)
+                 bool add, struct amx_beside beside)
 {
     if (AMX && words == WORDS_TILES)
-        tile_unit(sum, rows, a, b, steps, add);
+        tile_unit(sum, rows, a, b, steps, add, beside);
     else if (BFMMLA && words == WORDS_QUADS)
         tile_quads(sum, a, b, steps, add);
     else if (BF16_PAIRS && words == WORDS_PAIRS)
@@ -212,10 +212,10 @@ static void tile(enum words words, float *sum, int64_t rows, const uint32_t *a, 
 
 /* Of whole tiles whose rows of A lie along k, `pitch` bytes apart. */
 static void tile_lying(enum words words, float *sum, const char *a, int64_t pitch, const uint32_t *b, int64_t steps,
-                       bool add)
+                       bool add, struct amx_beside beside)
 {
     if (AMX && words == WORDS_TILES)
-        lying_unit(sum, a, pitch, b, steps, add);
+        lying_unit(sum, a, pitch, b, steps, add, beside);
     else if (BF16_PAIRS && words == WORDS_PAIRS)
         lying_pairs(sum, a, pitch, b, steps, add);
     else

@@ -104,7 +104,7 @@ SIMD void tile_unit(enum tile_start start, int64_t M, int64_t N, int64_t K, cons
                       (struct amx_operand){
                           .at = a + i * lda, .stride = 4 * lda, .second = 4 * 16 * lda, .step = 4 * AMX_WORDS},
                       (struct amx_operand){.at = b + n, .stride = 4 * ld, .second = 4 * 16, .step = 4 * AMX_WORDS * ld},
-                      steps);
+                      steps, (struct amx_beside){0});
         }
 }
 

@@ -76,11 +76,18 @@ struct amx_operand {
     int64_t step;   /* to the tiles of the next step */
 };
 
+/* Something else that is done meanwhile: a part of it at each step, since a dot product of tiles takes 16 cycles in which vectors are
+ * free. NULL: nothing. */
+struct amx_beside {
+    void (*part)(void *of);
+    void *of;
+};
+
 /* c (32,32), rows `stride` bytes apart, = a (32, 16 steps words) times b (16 steps words, 32), or added to it; of c and a
  * only the first 16 rows, unless `lower`. Tiles 0 to 3 are c, 4 and 5 a, 6 and 7 b: each tile that is loaded is used
  * twice. Bound by loading when a and b are not in the first-level cache. */
 SIMD void amx_block(float *c, int64_t stride, bool add, bool lower, struct amx_operand a, struct amx_operand b,
-                    int64_t steps)
+                    int64_t steps, struct amx_beside beside)
 {
     float *below = (float *)(void *)((char *)c + 16 * stride);
     if (add) {
@@ -110,6 +117,8 @@ SIMD void amx_block(float *c, int64_t stride, bool add, bool lower, struct amx_o
             AMX_DOT(2, 5, 6);
             AMX_DOT(3, 5, 7);
         }
+        if (beside.part)
+            beside.part(beside.of);
     }
     AMX_STORE(0, c, stride);
     AMX_STORE(1, c + 16, stride);
