@@ -78,6 +78,8 @@ struct decoder_config {
     bool one_plus;          /* norms multiply by 1 + weight */
     bool fused;             /* files have qkv_proj and gate_up_proj whole */
     double embedding_scale; /* of what enters the first layer; 0: 1 */
+    double branch_scale;    /* of what a block adds to the stream; 0: 1 */
+    double head_scale;      /* of what the output's embeddings are multiplied by; 0: 1 */
     double score_scale;     /* of attention's scores; 0: 1 / sqrt(head_size) */
     double score_cap, cap;  /* c tanh(x / c) of these, and of the logits; 0: none */
     struct experts_config experts;

@@ -220,10 +220,20 @@ static int norm_in(struct build *b, struct stream *s, int i, const char *name)
     return s->res = sum.a ? sum.y : s->branch;
 }
 
-/* The output of a block, normalised where the layer has a norm behind it. */
-static int norm_out(struct build *b, int i, int v, const char *name)
+static int scaled(struct build *b, int v, double by)
 {
-    return name ? rms_norm(b, v, 0, of_layer(b, i, name)).y : v;
+    struct op_scale n = {.x = v, .by = by};
+    if (by <= 0 || by == 1)
+        return v;
+    emit_scale(b->g, &n);
+    return n.y;
+}
+
+/* What a block adds to the stream: its output, normalised where the layer has a norm behind it. */
+static int branch(struct build *b, int i, int v, const char *name)
+{
+    v = name ? rms_norm(b, v, 0, of_layer(b, i, name)).y : v;
+    return scaled(b, v, b->c->own.decoder.branch_scale);
 }
 
 /* Behind its attention the last layer works row by row, and a classifier wants one row a sequence. */
@@ -237,18 +247,9 @@ static void layer(struct build *b, struct stream *s, int i, const int *tables)
     }
     v = build_linear(b, v, of_layer(b, i, "self_attn.o_proj"), b->c->heads * own->head_size, b->c->hidden_size,
                      product(b, own->out_bias));
-    s->branch = norm_out(b, i, v, own->norms->attention_out);
+    s->branch = branch(b, i, v, own->norms->attention_out);
     v = feed_forward(b, i, norm_in(b, s, i, own->norms->mlp));
-    s->branch = norm_out(b, i, v, own->norms->mlp_out);
-}
-
-static int scaled(struct build *b, int v)
-{
-    struct op_scale n = {.x = v, .by = b->c->own.decoder.embedding_scale};
-    if (n.by <= 0)
-        return v;
-    emit_scale(b->g, &n);
-    return n.y;
+    s->branch = branch(b, i, v, own->norms->mlp_out);
 }
 
 int decoder_body(struct build *b)
@@ -258,7 +259,7 @@ int decoder_body(struct build *b)
     words.zero_row = c->pad_id;
     struct op_embed e = {.ids = b->in.ids, .table = WEIGHT(b, words, WORDS, DIM(c->vocab_size), DIM(c->hidden_size))};
     emit_embed(b->g, &e);
-    struct stream s = {.branch = scaled(b, e.y)};
+    struct stream s = {.branch = scaled(b, e.y, c->own.decoder.embedding_scale)};
     int tables[ROTARY_KINDS];
     for (int k = 0; k < ROTARY_KINDS; k++)
         tables[k] = c->rotary[k].pairs ? build_rotary_table(b, k) : 0;
@@ -283,7 +284,8 @@ static int words(struct build *b, int v)
 
 int decoder_causal_lm(struct build *b, int v)
 {
-    struct op_softcap n = {.x = words(b, v), .cap = b->c->own.decoder.cap};
+    const struct decoder_config *own = &b->c->own.decoder;
+    struct op_softcap n = {.x = words(b, scaled(b, v, own->head_scale)), .cap = own->cap};
     if (n.cap <= 0)
         return n.x;
     emit_softcap(b->g, &n);

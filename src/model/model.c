@@ -5,19 +5,22 @@
     A(albert)                                                                                                          \
     A(bart)                                                                                                            \
     A(bert)                                                                                                            \
+    A(camembert)                                                                                                       \
     A(deberta_v2)                                                                                                      \
     A(distilbert)                                                                                                      \
     A(electra)                                                                                                         \
+    A(gemma)                                                                                                           \
     A(gemma2)                                                                                                          \
     A(gemma3_text)                                                                                                     \
     A(gpt2)                                                                                                            \
     A(gpt_neox)                                                                                                        \
+    A(granite)                                                                                                         \
     A(llama)                                                                                                           \
     A(mbart)                                                                                                           \
     A(mistral)                                                                                                         \
     A(mixtral)                                                                                                         \
     A(modernbert)                                                                                                      \
-    A(mpnet) A(mt5) A(olmo2) A(phi3) A(qwen2) A(qwen3) A(qwen3_moe) A(roberta) A(smollm3) A(t5) A(xlm_roberta)
+    A(mpnet) A(mt5) A(olmo2) A(olmo3) A(phi3) A(qwen2) A(qwen3) A(qwen3_moe) A(roberta) A(smollm3) A(t5) A(xlm_roberta)
 #define DECLARE(name) extern const struct model_arch arch_##name;
 #define ROW(name) &arch_##name,
 ARCHS(DECLARE)

@@ -118,6 +118,22 @@ OLMO2 = dict(architectures=["Olmo2ForCausalLM"], attention_bias=False, attention
              hidden_size=2048, initializer_range=0.02, intermediate_size=8192, max_position_embeddings=4096, model_type="olmo2",
              num_attention_heads=16, num_hidden_layers=16, num_key_value_heads=16, pad_token_id=100277, rms_norm_eps=1e-06,
              rope_scaling=None, rope_theta=500000, tie_word_embeddings=False, use_cache=True, vocab_size=100352)
+OLMO3 = dict(architectures=["Olmo3ForCausalLM"], attention_bias=False, attention_dropout=0.0, eos_token_id=100257, hidden_act="silu",
+             hidden_size=4096, initializer_range=0.02, intermediate_size=11008,
+             layer_types=(["sliding_attention"] * 3 + ["full_attention"]) * 8, max_position_embeddings=65536, model_type="olmo3",
+             num_attention_heads=32, num_hidden_layers=32, num_key_value_heads=32, pad_token_id=100277, rms_norm_eps=1e-06,
+             rope_scaling=dict(attention_factor=1.2079441541679836, beta_fast=32.0, beta_slow=1.0, factor=8.0,
+                               original_max_position_embeddings=8192, rope_type="yarn"),
+             rope_theta=500000, sliding_window=4096, tie_word_embeddings=False, use_cache=False, vocab_size=100278)
+GRANITE = dict(architectures=["GraniteForCausalLM"], attention_bias=False, attention_dropout=0.0, attention_multiplier=0.015625, bos_token_id=0,
+               embedding_multiplier=12.0, eos_token_id=0, hidden_act="silu", hidden_size=2048, initializer_range=0.02,
+               intermediate_size=8192, logits_scaling=8.0, max_position_embeddings=131072, mlp_bias=False, model_type="granite",
+               num_attention_heads=32, num_hidden_layers=40, num_key_value_heads=8, pad_token_id=0, residual_multiplier=0.22,
+               rms_norm_eps=1e-05, rope_scaling=None, rope_theta=10000000.0, tie_word_embeddings=True, use_cache=True, vocab_size=49159)
+GEMMA = dict(architectures=["GemmaForCausalLM"], attention_bias=False, attention_dropout=0.0, bos_token_id=2, eos_token_id=1, head_dim=256,
+             hidden_act="gelu", hidden_size=2048, initializer_range=0.02, intermediate_size=16384, max_position_embeddings=8192,
+             model_type="gemma", num_attention_heads=8, num_hidden_layers=18, num_key_value_heads=1, pad_token_id=0, rms_norm_eps=1e-06,
+             rope_scaling=None, rope_theta=10000.0, use_cache=True, vocab_size=256000)
 T5 = dict(architectures=["T5ForConditionalGeneration"], d_ff=2048, d_kv=64, d_model=512, decoder_start_token_id=0, dropout_rate=0.1,
           eos_token_id=1, initializer_factor=1.0, is_encoder_decoder=True, layer_norm_epsilon=1e-06, model_type="t5", n_positions=512,
           num_heads=8, num_layers=6, output_past=True, pad_token_id=0, relative_attention_num_buckets=32, vocab_size=32128)
@@ -173,6 +189,11 @@ MODELS = {
     "Qwen3-0.6B": (QWEN3, 40960),
     "Mixtral-8x7B-v0.1": (MIXTRAL, 32768),
     "Qwen3-30B-A3B": (QWEN3_MOE, 40960),
+    "camembert-base": ({**ROBERTA, "architectures": ["CamembertForMaskedLM"], "bos_token_id": 5, "eos_token_id": 6, "model_type": "camembert",
+                        "output_past": True, "vocab_size": 32005}, 512),
+    "gemma-2b": (GEMMA, 8192),
+    "granite-3.3-2b-instruct": (GRANITE, 131072),
+    "Olmo-3-1025-7B": (OLMO3, 65536),
     "pythia-160m": (PYTHIA, 2048),
     "gemma-2-2b": (GEMMA2, 8192),
     "gemma-3-1b-it": (GEMMA3, 32768),
@@ -216,7 +237,8 @@ for name, (config, longest) in MODELS.items():
     classes = {}
     own = config["architectures"][0]
     prefix = re.match(r"[A-Za-z0-9]+?(?=For|LMHead)", own)[0] + ("Text" if config["model_type"] == "gemma3_text" else "")
-    for cls in sorted({own} | ({prefix + "ForSequenceClassification"} if prefix != "GPT2" else set())):
+    classifier = prefix + "ForSequenceClassification"
+    for cls in sorted({own} | ({classifier} if prefix != "GPT2" and hasattr(T, classifier) else set())):
         with torch.device("meta"):
             model = getattr(T, cls)(cfg)
         model.tie_weights()

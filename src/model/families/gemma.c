@@ -1,6 +1,7 @@
-/* Gemma 2 (arXiv 2408.00118) and the text model of Gemma 3 (arXiv 2503.19786) as transformers' modeling_gemma2 and modeling_gemma3:
- * Llama with norms behind the blocks too, scaled embeddings and windows in turn; with caps of scores and logits, or with norms of
- * queries and keys and rotary positions of their own for the layers with windows. */
+/* Gemma (arXiv 2403.08295), Gemma 2 (arXiv 2408.00118) and the text model of Gemma 3 (arXiv 2503.19786) as transformers'
+ * modeling_gemma, modeling_gemma2 and modeling_gemma3: Llama with scaled embeddings. The later two have norms behind the blocks too,
+ * and windows in turn; with caps of scores and logits, or with norms of queries and keys and rotary positions of their own for the
+ * layers with windows. */
 #include "model/decoder.h"
 #include "model/refused.h"
 
@@ -11,21 +12,41 @@ static const struct decoder_norms norms = {.attention = "input_layernorm",
                                            .mlp = "pre_feedforward_layernorm",
                                            .mlp_out = "post_feedforward_layernorm"};
 
-/* What both have. */
-static int config(json_t *o, const char *path, struct model_config *c, double theta, int64_t full_every,
-                  struct snug_err *err)
+/* What all have. */
+static int config(json_t *o, const char *path, struct model_config *c, double theta, struct snug_err *err)
 {
     struct decoder_config *own = &c->own.decoder;
-    double query = 256;
     c->pad_id = 0;
-    own->norms = &norms, own->norm_eps = 1e-6, own->one_plus = true, own->window = 4096, own->head_size = 256;
+    own->norm_eps = 1e-6, own->one_plus = true, own->head_size = 256;
     TRY(json_get_bool(o, path, "attention_bias", false, &own->qkv_bias, err));
     own->out_bias = own->qkv_bias;
     TRY(decoder_config(o, path, c, theta, err));
+    own->embedding_scale = sqrt((double)c->hidden_size);
+    return SNUG_OK;
+}
+
+/* What the first releases call gelu is meant to be its approximation. */
+static int gemma_config(json_t *o, const char *path, struct model_config *c, struct snug_err *err)
+{
+    struct decoder_config *own = &c->own.decoder;
+    c->longest = 8192, own->kv_heads = 16;
+    TRY(config(o, path, c, 1e4, err));
+    TRY(config_act(o, path, "hidden_act", ACT_gelu_tanh, &own->act, err));
+    own->act = own->act == ACT_gelu ? ACT_gelu_tanh : own->act;
+    return SNUG_OK;
+}
+
+/* What the later two have. */
+static int later_config(json_t *o, const char *path, struct model_config *c, double theta, int64_t full_every,
+                        struct snug_err *err)
+{
+    struct decoder_config *own = &c->own.decoder;
+    double query = 256;
+    own->norms = &norms, own->window = 4096;
+    TRY(config(o, path, c, theta, err));
     TRY(config_act(o, path, "hidden_activation", ACT_gelu_tanh, &own->act, err));
     TRY(json_get_real(o, path, "query_pre_attn_scalar", false, 1e-9, 1e9, &query, err));
     own->score_scale = 1 / sqrt(query);
-    own->embedding_scale = sqrt((double)c->hidden_size);
     return decoder_windows(o, path, c, (struct decoder_windows){.full_every = full_every}, err);
 }
 
@@ -43,7 +64,7 @@ static int gemma2_config(json_t *o, const char *path, struct model_config *c, st
     c->longest = 8192, own->kv_heads = 4, own->score_cap = 50, own->cap = 30;
     TRY(read_cap(o, path, "attn_logit_softcapping", &own->score_cap, err));
     TRY(read_cap(o, path, "final_logit_softcapping", &own->cap, err));
-    return config(o, path, c, 1e4, 2, err);
+    return later_config(o, path, c, 1e4, 2, err);
 }
 
 static int gemma3_config(json_t *o, const char *path, struct model_config *c, struct snug_err *err)
@@ -54,7 +75,7 @@ static int gemma3_config(json_t *o, const char *path, struct model_config *c, st
     TRY(read_cap(o, path, "attn_logit_softcapping", &own->score_cap, err));
     TRY(read_cap(o, path, "final_logit_softcapping", &own->cap, err));
     TRY(json_get_int(o, path, "sliding_window_pattern", false, 1, 1 << 30, &full_every, err));
-    TRY(config(o, path, c, 1e6, full_every, err));
+    TRY(later_config(o, path, c, 1e6, full_every, err));
     const struct rotary_model window = {.head_size = own->head_size,
                                         .positions = c->longest,
                                         .theta = 1e4,
@@ -63,6 +84,7 @@ static int gemma3_config(json_t *o, const char *path, struct model_config *c, st
     return rotary_read(o, path, &window, &c->rotary[ROTARY_WINDOW], err);
 }
 
+static const struct model_head gemma_heads[MODEL_COUNT] = DECODER_HEADS("Gemma");
 static const struct model_head gemma2_heads[MODEL_COUNT] = DECODER_HEADS("Gemma2");
 static const struct model_head gemma3_heads[MODEL_COUNT] = {
     [MODEL_SEQUENCE_CLASSIFICATION] = {.class_name = "Gemma3TextForSequenceClassification",
@@ -75,6 +97,8 @@ static const struct refused refused[] = {
     {0},
 };
 
+const struct model_arch arch_gemma = DECODER("gemma", "Gemma", gemma_heads, gemma_config, "q_proj,v_proj",
+                                             "gemma-2b-it, gemma-7b, codegemma-2b", refused);
 const struct model_arch arch_gemma2 =
     DECODER("gemma2", "Gemma2", gemma2_heads, gemma2_config, "q_proj,v_proj", "gemma-2-2b-it, gemma-2-9b", refused);
 const struct model_arch arch_gemma3_text = DECODER("gemma3_text", "Gemma3", gemma3_heads, gemma3_config,

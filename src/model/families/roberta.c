@@ -1,5 +1,5 @@
-/* RoBERTa (Liu et al., arXiv 1907.11692) and XLM-RoBERTa (Conneau et al., arXiv 1911.02116) as transformers'
- * modeling_roberta: BERT's encoder with positions that begin behind the padding token's id, and heads without a pooler. */
+/* RoBERTa (Liu et al., arXiv 1907.11692), CamemBERT (Martin et al., arXiv 1911.03894) and XLM-RoBERTa (Conneau et al.,
+ * arXiv 1911.02116) as transformers' modeling_roberta: BERT's encoder with positions that begin behind the padding token's id, and heads without a pooler. */
 #include "model/encoder.h"
 
 #define WORDS "roberta.embeddings.word_embeddings"
@@ -71,6 +71,7 @@ static int token_classifier(struct build *b, int v)
             .class_name = prefix "ForQuestionAnswering", .weight = "qa_outputs.weight", .logits = encoder_answers},    \
     }
 static const struct model_head roberta_heads[MODEL_COUNT] = HEADS("Roberta");
+static const struct model_head camembert_heads[MODEL_COUNT] = HEADS("Camembert");
 static const struct model_head xlm_roberta_heads[MODEL_COUNT] = HEADS("XLMRoberta");
 
 static const struct tied_name tied[] = {
@@ -78,13 +79,15 @@ static const struct tied_name tied[] = {
 
 static const char *const ignored[] = {"embeddings.position_ids", NULL};
 
-#define ARCH(type, prefix, its_heads, its_known)                                                                       \
+#define ARCH(type, prefix, its_heads, its_adapted, its_known)                                                          \
     {                                                                                                                  \
         .model_type = type, .class_prefix = prefix, .positions_key = "max_position_embeddings",                        \
         .base_prefix = "roberta.", .layer_prefix = "encoder.layer.", .tied = tied, .ignored = ignored,                 \
-        .heads = its_heads, .adapted = "query,value", .known = its_known, .refused = encoder_refused,                  \
-        .config = config, .body = body,                                                                                \
+        .heads = its_heads, .adapted = its_adapted, .known = its_known, .refused = encoder_refused, .config = config,  \
+        .body = body,                                                                                                  \
     }
 const struct model_arch arch_roberta =
-    ARCH("roberta", "Roberta", roberta_heads, "roberta-base, roberta-large, distilroberta-base");
-const struct model_arch arch_xlm_roberta = ARCH("xlm-roberta", "XLMRoberta", xlm_roberta_heads, "xlm-roberta-base");
+    ARCH("roberta", "Roberta", roberta_heads, "query,value", "roberta-base, roberta-large, distilroberta-base");
+const struct model_arch arch_camembert = ARCH("camembert", "Camembert", camembert_heads, NULL, "camembert-base");
+const struct model_arch arch_xlm_roberta =
+    ARCH("xlm-roberta", "XLMRoberta", xlm_roberta_heads, "query,value", "xlm-roberta-base");

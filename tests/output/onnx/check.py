@@ -18,7 +18,7 @@ import onnxruntime
 from safetensors.numpy import load_file
 
 GOLDEN = os.path.join(os.path.dirname(__file__), "..", "..", "golden")
-FAMILIES = "albert bert deberta distilbert electra modernbert mpnet roberta xlm_roberta".split()
+FAMILIES = "albert bert camembert deberta distilbert electra modernbert mpnet roberta xlm_roberta".split()
 BOUND = 1e-4
 
 
