@@ -87,7 +87,8 @@ static void compare_metadata(const struct gguf_file *f, const struct gguf_file *
 
 static void stores_what_the_package_stores(void **state)
 {
-    static const char *const models[] = {"llama", "gemma2", "olmo2", "gemma3", "phi3", "mixtral", "qwen3moe"};
+    static const char *const models[] = {"llama",   "gemma2",   "olmo2", "gemma3", "phi3",
+                                         "mixtral", "qwen3moe", "gemma", "granite"};
     json_t *expected;
     struct snug_err err = {0};
     (void)state;
@@ -134,8 +135,9 @@ static void compare_ids(const struct tokenizer *t, const char *rows)
 
 static void reads_back_as_the_same_model(void **state)
 {
-    static const char *const models[] = {"llama", "gemma2", "gemma3", "phi3", "mixtral", "qwen3moe"},
-                             *const rows[] = {"smollm", "spm", "spm", "smollm", "smollm", "smollm"};
+    static const char *const models[] = {"llama",   "gemma2",   "gemma3", "phi3",
+                                         "mixtral", "qwen3moe", "gemma",  "granite"},
+                             *const rows[] = {"smollm", "spm", "spm", "smollm", "smollm", "smollm", "spm", "smollm"};
     (void)state;
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         struct model_dir a = {0}, b = {0};
@@ -192,7 +194,7 @@ static void make_model_folder(const char *path, const char *name, json_t *other)
 /* Also where transformers has written config.json, in the spelling of today. */
 static void is_the_same_from_a_folder(void **state)
 {
-    static const char *const names[] = {"llama", "gemma2", "gemma3", "phi3", "mixtral", "qwen3moe"};
+    static const char *const names[] = {"llama", "gemma2", "gemma3", "phi3", "mixtral", "qwen3moe", "gemma", "granite"};
     enum { NAMES = sizeof names / sizeof *names };
     char model[64];
     json_t *spelled;
@@ -283,6 +285,7 @@ static void refuses_another_model(void **state)
         {"gemma3", "{'rope_parameters':{'sliding_attention':{'rope_type':'linear','rope_theta':1e4,'factor':2.0}}}",
          "rotary positions of layers with windows are scaled"},
         {"gemma3", "{'hidden_activation':'silu'}", "hidden_activation is another than gelu_pytorch_tanh"},
+        {"gemma", "{'hidden_act':'relu'}", "hidden_act is another than gelu_pytorch_tanh"},
         {"gemma2", "{'layer_types':['full_attention']}", "layer 0 sees everything, which has no place in a GGUF file"},
         {"gemma2", "{'query_pre_attn_scalar':16}", "query_pre_attn_scalar is 16, and llama.cpp takes it for 32"},
         {"gemma2", "{'attn_logit_softcapping':null}", "attn_logit_softcapping or final_logit_softcapping is null"},

@@ -255,6 +255,15 @@ static void copy_llama(struct maker *m)
     set(m, "mlp_bias", json_boolean(gguf_find(m->f, "blk.0.ffn_gate.bias") != NULL));
 }
 
+static void copy_granite(struct maker *m)
+{
+    copy_llama(m);
+    copy_real(m, "attention.scale", true, "attention_multiplier");
+    copy_real(m, "embedding_scale", true, "embedding_multiplier");
+    copy_real(m, "residual_scale", true, "residual_multiplier");
+    copy_real(m, "logit_scale", true, "logits_scaling");
+}
+
 /* llama.cpp has OLMo 3 under the same name. */
 static void copy_olmo2(struct maker *m)
 {
@@ -337,9 +346,9 @@ static void copy_qwen3_moe(struct maker *m)
 static const struct {
     const char *model_type;
     void (*copy)(struct maker *m);
-} own_parts[] = {{"gemma2", copy_gemma2},      {"gemma3_text", copy_gemma3}, {"llama", copy_llama},
-                 {"mixtral", copy_mixtral},    {"olmo2", copy_olmo2},        {"phi3", copy_phi3},
-                 {"qwen3_moe", copy_qwen3_moe}};
+} own_parts[] = {{"gemma2", copy_gemma2},       {"gemma3_text", copy_gemma3}, {"llama", copy_llama},
+                 {"mixtral", copy_mixtral},     {"olmo2", copy_olmo2},        {"phi3", copy_phi3},
+                 {"qwen3_moe", copy_qwen3_moe}, {"granite", copy_granite}};
 
 static void copy_all(struct maker *m)
 {

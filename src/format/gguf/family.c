@@ -60,12 +60,15 @@ static const struct gguf_expert_names qwen3_moe_experts[] = {
 
 #define SILU "hidden_act", "silu"
 #define GELU "hidden_activation", "gelu_pytorch_tanh"
+#define GEMMA_ACT "hidden_act", "gelu_pytorch_tanh"
 
 static const struct gguf_family families[] = {
     {"llama", "llama", "LlamaForCausalLM", true, false, false, none, SILU, NULL},
     {"qwen2", "qwen2", "Qwen2ForCausalLM", false, false, false, none, SILU, NULL},
     {"qwen3", "qwen3", "Qwen3ForCausalLM", false, false, false, none, SILU, NULL},
     {"smollm3", "smollm3", "SmolLM3ForCausalLM", true, false, false, none, SILU, NULL},
+    {"granite", "granite", "GraniteForCausalLM", true, false, false, none, SILU, NULL},
+    {"gemma", "gemma", "GemmaForCausalLM", false, true, false, none, GEMMA_ACT, NULL},
     {"gemma2", "gemma2", "Gemma2ForCausalLM", false, true, false, gemma2, GELU, NULL},
     {"gemma3", "gemma3_text", "Gemma3ForCausalLM", false, true, false, gemma2, GELU, NULL},
     {"olmo2", "olmo2", "Olmo2ForCausalLM", false, false, false, olmo2, SILU, NULL},

@@ -217,6 +217,16 @@ static int put_qwen3_moe(const struct writing *t, struct snug_err *err)
     return put_plain(t, err);
 }
 
+static int put_granite(const struct writing *t, struct snug_err *err)
+{
+    const struct decoder_config *own = t->own;
+    put_real(t, "attention.scale", own->score_scale);
+    put_real(t, "embedding_scale", own->embedding_scale > 0 ? own->embedding_scale : 1);
+    put_real(t, "residual_scale", own->branch_scale > 0 ? own->branch_scale : 1);
+    put_real(t, "logit_scale", 1 / own->head_scale);
+    return put_plain(t, err);
+}
+
 static int put_smollm3(const struct writing *t, struct snug_err *err)
 {
     TRY(check_turned(t, 4, err));
@@ -279,10 +289,11 @@ static int put_phi3(const struct writing *t, struct snug_err *err)
 static const struct {
     const char *model_type;
     int (*put)(const struct writing *t, struct snug_err *err);
-} own_parts[] = {{"llama", put_plain},     {"qwen2", put_plain},        {"qwen3", put_plain},
-                 {"olmo2", put_plain},     {"mistral", put_mistral},    {"smollm3", put_smollm3},
-                 {"gemma2", put_gemma2},   {"phi3", put_phi3},          {"gemma3_text", put_gemma3},
-                 {"mixtral", put_mixtral}, {"qwen3_moe", put_qwen3_moe}};
+} own_parts[] = {{"llama", put_plain},     {"qwen2", put_plain},         {"qwen3", put_plain},
+                 {"olmo2", put_plain},     {"mistral", put_mistral},     {"smollm3", put_smollm3},
+                 {"gemma2", put_gemma2},   {"phi3", put_phi3},           {"gemma3_text", put_gemma3},
+                 {"mixtral", put_mixtral}, {"qwen3_moe", put_qwen3_moe}, {"granite", put_granite},
+                 {"gemma", put_plain}};
 
 static int put_all(struct writing *t, struct snug_err *err)
 {

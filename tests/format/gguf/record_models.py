@@ -3,7 +3,7 @@ tests/tokenizer/gguf.c.
 
 usage: record_models.py      with the packages gguf, numpy, tokenizers, transformers and xxhash; writes beside itself
 
-llama.gguf gemma2.gguf gemma3.gguf olmo2.gguf phi3.gguf mixtral.gguf qwen3moe.gguf    models with tensors of several types; NAME.json has the config.json that they were made from, and
+llama.gguf granite.gguf gemma.gguf gemma2.gguf gemma3.gguf olmo2.gguf phi3.gguf mixtral.gguf qwen3moe.gguf    models with tensors of several types; NAME.json has the config.json that they were made from, and
                                  the weights under transformers' names, as gguf.quants.dequantize gives them: type, shape, XXH3-128
 smollm.gguf llama-bpe.gguf qwen2.gguf spm.gguf    tokenizers trained on the texts below
 NAME.jsonl                       texts with the ids that the tokenizers library gives them
@@ -149,7 +149,7 @@ def model(name, c, names, kinds, tokenizer, norm_shift, extra, arch=None, expert
         if kind in (T.F32, T.F16): stored = x.astype(np.float32 if kind == T.F32 else np.float16); back = stored
         else: stored = quantize(x, kind); back = stored if kind == T.BF16 else dequantize(stored, kind).astype(np.float32)
         heads = {"attn_q.weight": A, "attn_k.weight": K}.get(".".join(own.split(".")[2:]))
-        if arch == "llama" and heads:  # rows of blocks move as a whole
+        if arch in ("llama", "granite") and heads:  # rows of blocks move as a whole
             stored = permute(stored, heads)
         if len(shape) == 1: back = stored - np.float32(norm_shift)
         w.add_tensor(own, stored, raw_dtype=kind)
@@ -275,8 +275,21 @@ def main():
         w.add_key_length(32); w.add_value_length(32); w.add_expert_count(4); w.add_expert_used_count(3); w.add_expert_feed_forward_length(64)
     model("qwen3moe", q, QWEN3MOE, [T.Q8_0, T.Q5_0, T.Q4_1, T.F16], smollm, 0, of_qwen3moe, None,
           {f"ffn_{n}_exps": (f"model.layers.{{}}.mlp.experts.{n}_proj", f"mlp.experts.{{}}.{n}_proj") for n in ("gate", "up", "down")})
-    export(["llama", "gemma2", "olmo2", "gemma3", "phi3", "mixtral", "qwen3moe"])
-    spell(["llama", "gemma2", "gemma3", "phi3", "mixtral", "qwen3moe"])
+
+    g = {"architectures": ["GemmaForCausalLM"], "model_type": "gemma", "hidden_act": "gelu_pytorch_tanh", "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1,
+         "head_dim": 32, "max_position_embeddings": 8192, "rms_norm_eps": 1e-06, "rope_theta": 10000.0, "tie_word_embeddings": True, "bos_token_id": 1, "eos_token_id": 2, "torch_dtype": "float32"}
+    def of_gemma(w):
+        w.add_key_length(32); w.add_value_length(32)
+    model("gemma", g, LLAMA, [T.Q4_0, T.Q8_0], pieces, 1, of_gemma)
+
+    i = {"architectures": ["GraniteForCausalLM"], "model_type": "granite", "hidden_act": "silu", "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8,
+         "max_position_embeddings": 131072, "rms_norm_eps": 1e-05, "rope_theta": 10000000.0, "tie_word_embeddings": True, "attention_bias": False, "mlp_bias": False, "attention_multiplier": 0.015625, "embedding_multiplier": 12.0,
+         "residual_multiplier": 0.22, "logits_scaling": 8.0, "bos_token_id": 0, "eos_token_id": 1, "torch_dtype": "float32"}
+    def of_granite(w):
+        w.add_rope_dimension_count(8); w.add_attention_scale(0.015625); w.add_embedding_scale(12.0); w.add_residual_scale(0.22); w.add_logit_scale(8.0)
+    model("granite", i, LLAMA, [T.Q8_0, T.F16, T.Q5_0], smollm, 0, of_granite)
+    export(["llama", "gemma2", "olmo2", "gemma3", "phi3", "mixtral", "qwen3moe", "gemma", "granite"])
+    spell(["llama", "gemma2", "gemma3", "phi3", "mixtral", "qwen3moe", "gemma", "granite"])
 
 
 if __name__ == "__main__":
