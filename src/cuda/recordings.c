@@ -45,9 +45,35 @@ static int launch_graph(const struct recording *recording, const struct cuda_cal
     return end(c, recording->exchanges, code, err);
 }
 
+/* In lanes, or one after another where these are NULL. */
+static int capture(const struct cuda_call *c, struct cuda_lanes *lanes, const struct work *work, int n,
+                   cudaGraph_t *graph, struct snug_err *err)
+{
+    CUDA("capturing", cudaStreamBeginCapture(c->stream, cudaStreamCaptureModeThreadLocal));
+    int code = lanes ? cuda_launch_nodes(c, lanes, work, n, err) : cuda_launch_in_turn(c, work, n, err);
+    int ended = cuda_check(cudaStreamEndCapture(c->stream, graph), "capturing", code ? NULL : err);
+    return code ? code : ended;
+}
+
+/* Their code is then on the device: by a graph that nobody launches. */
+static int load(const struct cuda_call *c, const struct work *work, int n, struct snug_err *err)
+{
+    cudaGraph_t graph = NULL;
+    int code = capture(c, NULL, work, n, &graph, err);
+    if (graph)
+        cudaGraphDestroy(graph);
+    return code;
+}
+
+static bool waits_at_gate(const struct cuda_call *c, bool exchanges)
+{
+    return exchanges && !c->peers->nccl;
+}
+
 static int launch_nodes(const struct cuda_call *c, struct cuda_lanes *lanes, const struct work *work, int n,
                         bool exchanges, struct snug_err *err)
 {
+    TRY(waits_at_gate(c, exchanges) ? load(c, work, n, err) : SNUG_OK);
     TRY(begin(c, exchanges, err));
     return end(c, exchanges, cuda_launch_nodes(c, lanes, work, n, err), err);
 }
@@ -126,16 +152,6 @@ static int instantiate(struct recordings *r, cudaGraph_t graph, cudaStream_t str
     return SNUG_OK;
 }
 
-/* In lanes, or one after another where these are NULL. */
-static int capture(const struct cuda_call *c, struct cuda_lanes *lanes, const struct work *work, int n,
-                   cudaGraph_t *graph, struct snug_err *err)
-{
-    CUDA("capturing", cudaStreamBeginCapture(c->stream, cudaStreamCaptureModeThreadLocal));
-    int code = lanes ? cuda_launch_nodes(c, lanes, work, n, err) : cuda_launch_in_turn(c, work, n, err);
-    int ended = cuda_check(cudaStreamEndCapture(c->stream, graph), "capturing", code ? NULL : err);
-    return code ? code : ended;
-}
-
 static int make_graph(struct recordings *r, struct recording *to, const struct cuda_call *c, const struct work *work,
                       int n, struct snug_err *err)
 {
@@ -181,22 +197,12 @@ int recordings_run(struct recordings *r, const struct cuda_call *c, const struct
     return record(r, to, c, work, n, err);
 }
 
-/* Their code is then on the device: by a graph that nobody launches. */
-static int load(const struct cuda_call *c, const struct work *work, int n, struct snug_err *err)
-{
-    cudaGraph_t graph = NULL;
-    int code = capture(c, NULL, work, n, &graph, err);
-    if (graph)
-        cudaGraphDestroy(graph);
-    return code;
-}
-
 int recordings_run_on(struct recordings *r, const struct sequence *s, const struct cuda_call *c,
                       const struct work *work, int n, struct snug_err *err)
 {
-    bool exchanges = are_exchanging(c, work, n), waits = exchanges && !c->peers->nccl;
+    bool exchanges = are_exchanging(c, work, n);
     int place;
-    if (waits && find(r, s) == r->n) {
+    if (waits_at_gate(c, exchanges) && find(r, s) == r->n) {
         TRY(load(c, work, n, err));
         TRY(add(r, s, &place, err));
     }

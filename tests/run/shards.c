@@ -65,6 +65,9 @@ static void two_ranks_have_the_same_bits(void **state)
                                      ARGS("--zero-stage", "3", "--offload-optimizer", "cpu")};
         for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
             assert_same_run(none, train("dealt", device(d), with(args, ways[i]), ranks(device(d), 2, ARGS(NULL))));
+        setenv("CUDA_LAUNCH_BLOCKING", "1", 1); /* node by node */
+        assert_same_run(none, train("dealt", device(d), with(args, ways[0]), ranks(device(d), 2, ARGS(NULL))));
+        unsetenv("CUDA_LAUNCH_BLOCKING");
     }
 }
 
