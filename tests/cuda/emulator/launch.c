@@ -148,6 +148,8 @@ static void load(struct kernel *k)
 {
     int device;
     cudaGetDevice(&device);
+    if (device >= DEVICES)
+        emulator_stop("too many devices");
     if (!k->loaded[device] && paused_grids())
         emulator_stop("code is loaded while a kernel waits for another one: a driver may let both wait for ever");
     k->loaded[device] = true;
