@@ -16,6 +16,8 @@
 #define CPU_WORKSPACES(ROW)                                                                                            \
     ROW(act_bwd)                                                                                                       \
     ROW(adafactor)                                                                                                     \
+    ROW(adafactor_squares)                                                                                             \
+    ROW(adafactor_apply)                                                                                               \
     ROW(attention)                                                                                                     \
     ROW(attention_bwd)                                                                                                 \
     ROW(attention_general)                                                                                             \

@@ -36,6 +36,7 @@ int cuda_call_device(struct cuda_call *c, int device);
 #define CUDA_WORKSPACES(ROW)                                                                                           \
     ROW(act_bwd)                                                                                                       \
     ROW(adafactor)                                                                                                     \
+    ROW(adafactor_sums)                                                                                                \
     ROW(attention_general_bwd)                                                                                         \
     ROW(attention_bwd)                                                                                                 \
     ROW(attention_disentangled)                                                                                        \
@@ -89,7 +90,7 @@ int cuda_takes(enum op op, const union args_any *args, struct snug_err *err);
 
 /* Ops of which a step has hundreds, on tensors of all sizes: one launch does many that run at the same time (`joins`; they
  * have the same attributes but for weight_decay and at; `a` has n entries, n >= 1). Where such an op has a workspace
- * (adafactor, stable_adamw), it is that of all of them, of as many bytes as they want together. */
+ * (adafactor, adafactor_sums, stable_adamw), it is that of all of them, of as many bytes as they want together. */
 #define CUDA_BATCHED(ROW)                                                                                              \
     ROW(all_reduce)                                                                                                    \
     ROW(broadcast)                                                                                                     \
@@ -99,6 +100,9 @@ int cuda_takes(enum op op, const union args_any *args, struct snug_err *err);
     ROW(adamw)                                                                                                         \
     ROW(sgd)                                                                                                           \
     ROW(adafactor)                                                                                                     \
+    ROW(adafactor_sums)                                                                                                \
+    ROW(adafactor_squares)                                                                                             \
+    ROW(adafactor_apply)                                                                                               \
     ROW(adamw8bit)                                                                                                     \
     ROW(adagrad)                                                                                                       \
     ROW(ademamix)                                                                                                      \

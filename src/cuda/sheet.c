@@ -8,6 +8,7 @@
 #include "cuda/kernels.h"
 #include "cuda/peers/room.h"
 #include "op/linear_cross_entropy.h"
+#include "op/optimizer/adafactor.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -215,6 +216,8 @@ static int64_t workspace_bytes(const struct backend *b, enum op op, const union 
     case OP_adafactor:
     case OP_stable_adamw:
         return SUMS;
+    case OP_adafactor_sums:
+        return 4 * adafactor_column_tiles(args->adafactor_sums.columns) * tensor_elements(&args->adafactor_sums.row);
     case OP_all_reduce:
         return exchange_room(ranks, exchange_slot_most(ranks), op, args);
     default:

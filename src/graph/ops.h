@@ -253,6 +253,17 @@ OP(adafactor, INOUT(p) IN(g) UPD(row) UPD(col) UPD(v) UPD(m) IN(step) OPT(coef) 
    REAL(eps1) REAL(eps2) REAL(clip_threshold) REAL(decay_rate) REAL(beta1) REAL(weight_decay) FLAG(scale_parameter)
        FLAG(relative_step) FLAG(warmup_init) INT(noise),
    NONE, "Adafactor (Shazeer and Stern, arXiv 1804.04235) as transformers.optimization.Adafactor, g scaled by coef")
+OP(adafactor_sums, INOUT(row) IN(g) OPT(p) INOUT(col_sums) INOUT(row_sums) UPD(weight_sums) IN(step) OPT(coef),
+   REAL(eps1) REAL(decay_rate) INT(rows) INT(columns), NONE,
+   "the first of three parts of adafactor, for a weight of matrices (rows,columns) that is in shards: R, and of each "
+   "tile sums of g^2 by column, of R, and of p^2")
+OP(adafactor_squares, INOUT(col) IN(g) IN(row) IN(col_sums) IN(row_sums) INOUT(squares) IN(step) OPT(coef),
+   REAL(eps1) REAL(decay_rate) INT(rows), NONE, "the second part: C, and of each tile the sum of U^2")
+OP(adafactor_apply,
+   INOUT(p) IN(g) IN(row) IN(col) IN(row_sums) OPT(weight_sums) IN(squares) UPD(m) IN(step) OPT(coef) UPD(copy),
+   REAL(eps2) REAL(clip_threshold) REAL(beta1) REAL(weight_decay) FLAG(scale_parameter) FLAG(relative_step)
+       FLAG(warmup_init) INT(rows) INT(noise),
+   NONE, "the third part: p and m")
 OP(rmsprop, INOUT(p) IN(g) INOUT(v) UPD(mean_g) UPD(buf) IN(step) OPT(coef) UPD(copy),
    REAL(alpha) REAL(eps) REAL(momentum) REAL(weight_decay) INT(noise), NONE,
    "RMSprop with coupled decay, centered where there is a mean_g, with momentum where there is a buf, as "

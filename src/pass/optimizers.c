@@ -1,6 +1,7 @@
 /* How each optimizer updates a weight: its op, the states that it keeps, its own values of arguments that are not given. */
 #include "pass/optimizers.h"
 
+#include "op/optimizer/adafactor.h"
 #include "op/optimizer/dynamic_map.h"
 
 #include <math.h>
@@ -9,6 +10,16 @@
     static void update_with_##how(struct graph *g, const struct update *u, const struct weight_update *w);
 OPTIMIZERS(PROTOTYPE, )
 #undef PROTOTYPE
+
+/* Those of a weight in shards. */
+static void make_factored_sums(struct graph *g, const struct update *u, struct weight_update *w);
+static void share_factored_sums(struct graph *g, const struct update *u, struct weight_update *w);
+static void make_factored_squares(struct graph *g, const struct update *u, struct weight_update *w);
+static void share_factored_squares(struct graph *g, const struct update *u, struct weight_update *w);
+static void apply_factored(struct graph *g, const struct update *u, struct weight_update *w);
+
+static void (*const adafactor_parts[])(struct graph *g, const struct update *u, struct weight_update *w) = {
+    make_factored_sums, share_factored_sums, make_factored_squares, share_factored_squares, apply_factored};
 
 static const struct row {
     void (*emit)(struct graph *g, const struct update *u, const struct weight_update *w);
@@ -34,9 +45,14 @@ bool optimizer_averages(enum optimizer o)
     return o == OPTIM_SCHEDULE_FREE_ADAMW || o == OPTIM_SCHEDULE_FREE_RADAM || o == OPTIM_SCHEDULE_FREE_SGD;
 }
 
-bool optimizer_by_element(enum optimizer o)
+bool optimizer_by_tile(enum optimizer o)
 {
-    return o != OPTIM_ADAFACTOR && o != OPTIM_ADALOMO && o != OPTIM_STABLE_ADAMW && o != OPTIM_MUON;
+    return o == OPTIM_ADAFACTOR || o == OPTIM_ADALOMO;
+}
+
+bool optimizer_in_shards(enum optimizer o)
+{
+    return o != OPTIM_STABLE_ADAMW && o != OPTIM_MUON;
 }
 
 bool optimizer_by_layer(enum optimizer o)
@@ -49,9 +65,17 @@ enum dtype optimizer_state_type(const struct update *u)
     return u->rounds && u->state_type == DT_F32 ? DT_BF16 : u->state_type;
 }
 
-void optimizer_update(struct graph *g, const struct update *u, const struct weight_update *w)
+int optimizer_parts(enum optimizer o)
 {
-    rows[u->optimizer].emit(g, u, w);
+    return optimizer_by_tile(o) ? (int)(sizeof adafactor_parts / sizeof *adafactor_parts) : 1;
+}
+
+void optimizer_update(struct graph *g, const struct update *u, struct weight_update *w, int part)
+{
+    if (optimizer_by_tile(u->optimizer) && w->shards)
+        adafactor_parts[part](g, u, w);
+    else
+        rows[u->optimizer].emit(g, u, w);
 }
 
 /* The slots that all updates have. */
@@ -228,6 +252,19 @@ static void update_with_sgd(struct graph *g, const struct update *u, const struc
     emit_sgd(g, &n);
 }
 
+static struct adafactor_shape shape_of(const struct value *weight)
+{
+    struct tensor t = {.ndim = (int8_t)weight->ndim};
+    for (int i = 0; i < weight->ndim; i++)
+        t.shape[i] = weight->shape[i].c;
+    return adafactor_shape(&t);
+}
+
+static bool scales_parameter(const struct update *u)
+{
+    return u->adafactor.scale_parameter || u->optimizer == OPTIM_ADALOMO;
+}
+
 /* A matrix keeps the means of its rows and of its columns, anything else its second moment itself; these are few, and stay
  * exact. AdaLomo is Adafactor whose rate is relative to the size of the tensor. */
 static void update_with_adafactor(struct graph *g, const struct update *u, const struct weight_update *w)
@@ -239,7 +276,7 @@ static void update_with_adafactor(struct graph *g, const struct update *u, const
                              .clip_threshold = u->adafactor.clip_threshold,
                              .decay_rate = u->adafactor.decay_rate,
                              .beta1 = u->adafactor.beta1,
-                             .scale_parameter = u->adafactor.scale_parameter || u->optimizer == OPTIM_ADALOMO,
+                             .scale_parameter = scales_parameter(u),
                              .relative_step = u->adafactor.relative_step,
                              .warmup_init = u->adafactor.warmup_init};
     if (ndim >= 2) {
@@ -250,6 +287,103 @@ static void update_with_adafactor(struct graph *g, const struct update *u, const
     if (u->adafactor.beta1 >= 0)
         n.m = add_state(g, u, w, KIN_EXP_AVG);
     emit_adafactor(g, &n);
+}
+
+/* Of each row of tiles n elements, all of which each rank gets; *mine: those of its shard. */
+static int add_sums(struct graph *g, const struct weight_update *w, enum dtype type, int64_t n, int *mine)
+{
+    struct adafactor_shape s = shape_of(graph_value(g, w->weight));
+    int64_t tiles = adafactor_row_tiles(s.rows);
+    int64_t in_chunk = s.lead > 1 ? w->chunk / (s.rows * s.columns) * tiles : w->chunk / (ADAFACTOR_ROWS * s.columns);
+    int all = graph_add_value(g, NULL, ROLE_SCALAR, type, 1, &DIM(s.lead * tiles * n));
+    if (g->err.code)
+        return 0;
+    graph_value(g, all)->live_in = true; /* each rank writes its own, and gets the others' */
+    *mine = graph_add_view(g, all, w->shards, in_chunk * n);
+    return all;
+}
+
+static void make_factored_sums(struct graph *g, const struct update *u, struct weight_update *w)
+{
+    struct adafactor_shape s = shape_of(graph_value(g, w->weight));
+    int ndim = graph_value(g, w->weight)->ndim;
+    int64_t wide = adafactor_column_tiles(s.columns);
+    w->factored.row = add_part(g, KIN_EXP_AVG_SQ_ROW, w->weight, ndim - 1, u->state_type);
+    w->factored.col = add_part(g, KIN_EXP_AVG_SQ_COL, w->weight, ndim - 2, u->state_type);
+    w->factored.m = u->adafactor.beta1 >= 0 ? add_state(g, u, w, KIN_EXP_AVG) : 0;
+    w->factored.col_sums.all = add_sums(g, w, u->state_type, s.columns, &w->factored.col_sums.mine);
+    w->factored.row_sums.all = add_sums(g, w, DT_F64, 1, &w->factored.row_sums.mine);
+    w->factored.squares.all = add_sums(g, w, DT_F64, wide, &w->factored.squares.mine);
+    if (scales_parameter(u))
+        w->factored.weight_sums.all = add_sums(g, w, DT_F64, wide, &w->factored.weight_sums.mine);
+    struct op_adafactor_sums n = {.row = w->factored.row,
+                                  .g = w->gradient,
+                                  .p = scales_parameter(u) ? w->weight : 0,
+                                  .col_sums = w->factored.col_sums.mine,
+                                  .row_sums = w->factored.row_sums.mine,
+                                  .weight_sums = w->factored.weight_sums.mine,
+                                  .step = w->step,
+                                  .coef = w->coef,
+                                  .eps1 = u->adafactor.eps1,
+                                  .decay_rate = u->adafactor.decay_rate,
+                                  .rows = s.rows,
+                                  .columns = s.columns};
+    emit_adafactor_sums(g, &n);
+}
+
+static void share(struct graph *g, int all, int mine)
+{
+    if (all && !g->err.code)
+        emit_broadcast(g, &(struct op_broadcast){.x = all, .chunk = graph_value(g, mine)->chunk});
+}
+
+static void share_factored_sums(struct graph *g, const struct update *u, struct weight_update *w)
+{
+    (void)u;
+    share(g, w->factored.col_sums.all, w->factored.col_sums.mine);
+    share(g, w->factored.row_sums.all, w->factored.row_sums.mine);
+    share(g, w->factored.weight_sums.all, w->factored.weight_sums.mine);
+}
+
+static void make_factored_squares(struct graph *g, const struct update *u, struct weight_update *w)
+{
+    struct op_adafactor_squares n = {.col = w->factored.col,
+                                     .g = w->gradient,
+                                     .row = w->factored.row,
+                                     .col_sums = w->factored.col_sums.all,
+                                     .row_sums = w->factored.row_sums.all,
+                                     .squares = w->factored.squares.mine,
+                                     .step = w->step,
+                                     .coef = w->coef,
+                                     .eps1 = u->adafactor.eps1,
+                                     .decay_rate = u->adafactor.decay_rate,
+                                     .rows = shape_of(graph_value(g, w->weight)).rows};
+    emit_adafactor_squares(g, &n);
+}
+
+static void share_factored_squares(struct graph *g, const struct update *u, struct weight_update *w)
+{
+    (void)u;
+    share(g, w->factored.squares.all, w->factored.squares.mine);
+}
+
+static void apply_factored(struct graph *g, const struct update *u, struct weight_update *w)
+{
+    struct op_adafactor_apply n = {COMMON(w),
+                                   .row = w->factored.row,
+                                   .col = w->factored.col,
+                                   .row_sums = w->factored.row_sums.all,
+                                   .weight_sums = w->factored.weight_sums.all,
+                                   .squares = w->factored.squares.all,
+                                   .m = w->factored.m,
+                                   .eps2 = u->adafactor.eps2,
+                                   .clip_threshold = u->adafactor.clip_threshold,
+                                   .beta1 = u->adafactor.beta1,
+                                   .scale_parameter = scales_parameter(u),
+                                   .relative_step = u->adafactor.relative_step,
+                                   .warmup_init = u->adafactor.warmup_init,
+                                   .rows = shape_of(graph_value(g, w->weight)).rows};
+    emit_adafactor_apply(g, &n);
 }
 
 static void update_with_rmsprop(struct graph *g, const struct update *u, const struct weight_update *w)

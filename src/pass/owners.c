@@ -1,7 +1,8 @@
 #include "pass/owners.h"
 
-#include "op/optimizer/dynamic_map.h"
+#include "op/optimizer/adafactor.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,13 +23,42 @@ static int in_turn(const void *a, const void *b)
                                       : strcmp(x->name, y->name);
 }
 
-/* Shards begin where partial sums of a norm do, which then are the same for any number of ranks, or for none. What is on disk is saved from
- * there, tensor by tensor. */
+static int64_t least_common_multiple(int64_t a, int64_t b)
+{
+    int64_t x = a, y = b;
+    while (y) {
+        int64_t rest = x % y;
+        x = y;
+        y = rest;
+    }
+    return a / x * b;
+}
+
+/* Elements of a chunk of a weight's shards, which begin where partial sums of a norm do, and of Adafactor, too: these then are the same for
+ * any number of ranks, or for none. */
+static int64_t weight_chunk(const struct value *v, const struct pass_settings *s)
+{
+    if (v->frozen || !optimizer_by_tile(s->update.optimizer))
+        return SUMSQ_CHUNK;
+    int64_t columns = v->shape[v->ndim - 1].c, rows = v->ndim > 2 ? v->shape[v->ndim - 2].c : ADAFACTOR_ROWS;
+    return least_common_multiple(SUMSQ_CHUNK, rows * columns);
+}
+
+/* Whether no rank has much more than others of what is cut into chunks that may be large. */
+static bool comes_out_even(int64_t elements, int64_t chunk, int ranks)
+{
+    const double at_most = 1.25; /* times the mean */
+    double chunks = (double)(elements / chunk);
+    return chunk == SUMSQ_CHUNK || ceil(chunks / ranks) * ranks <= at_most * chunks;
+}
+
+/* What is on disk is saved from there, tensor by tensor. */
 static bool is_for_all(const struct value *v, const struct pass_settings *s)
 {
-    return v->ndim > 1 && !v->pitch && !s->choices.states_on_disk &&
-           value_elements(v, (struct dims){0}) > SUMSQ_CHUNK &&
-           (v->frozen || optimizer_by_element(s->update.optimizer));
+    int64_t elements = value_elements(v, (struct dims){0});
+    return v->ndim > 1 && !v->pitch && !s->choices.states_on_disk && elements > SUMSQ_CHUNK &&
+           (v->frozen || optimizer_in_shards(s->update.optimizer)) &&
+           comes_out_even(elements, weight_chunk(v, s), s->ranks);
 }
 
 /* Those of one owner each, of those that somebody updates, or that no rank has whole. owner: by value. */
@@ -62,11 +92,13 @@ static void deal(struct whole *wholes, int n, int ranks, int64_t *load, int *own
     }
 }
 
-int64_t shard_chunk(const struct graph *g, int id, int of)
+int64_t shard_chunk(const struct graph *g, const struct pass_settings *s, int id, int of)
 {
     const struct dims none = {0};
-    int64_t elements = value_elements(graph_value(g, of), none), fewer = value_elements(graph_value(g, id), none);
-    return fewer < elements ? SUMSQ_CHUNK / MAP_BLOCK : SUMSQ_CHUNK; /* one for each block of a state in codes */
+    const struct value *weight = graph_value(g, of);
+    int64_t elements = value_elements(weight, none), fewer = value_elements(graph_value(g, id), none);
+    int64_t each = (elements + fewer - 1) / fewer; /* of the weight's: 256 of a block in codes, or a row */
+    return weight_chunk(weight, s) / each;
 }
 
 int *weight_owners(struct graph *g, const struct pass_settings *s)

@@ -37,6 +37,6 @@ enum { ALL_OWN = -1 };
 int *weight_owners(struct graph *g, const struct pass_settings *s);
 
 /* Elements of a chunk of the shards of what is of weight `of`: as many chunks as the weight has. */
-int64_t shard_chunk(const struct graph *g, int id, int of);
+int64_t shard_chunk(const struct graph *g, const struct pass_settings *s, int id, int of);
 
 #endif

@@ -261,8 +261,10 @@ bool optimizer_is_8bit(enum optimizer o);     /* whether large tensors have stat
 bool optimizer_of_matrices(enum optimizer o); /* whether it leaves what is no matrix of a layer to AdamW (Muon) */
 bool optimizer_averages(
     enum optimizer o); /* whether weights are averages, and gradients are taken ahead of them (schedule-free) */
-bool optimizer_by_element(enum optimizer o); /* whether it updates each element, or block of 256, by itself */
-bool optimizer_by_layer(enum optimizer o);   /* whether it is meant to update each layer in the backward pass (LOMO) */
+bool optimizer_in_shards(enum optimizer o); /* whether several ranks may update a shard of a matrix each */
+bool optimizer_by_tile(
+    enum optimizer o); /* whether such shards must be of whole tiles (op/optimizer/adafactor.h), not of blocks of 256 */
+bool optimizer_by_layer(enum optimizer o); /* whether it is meant to update each layer in the backward pass (LOMO) */
 bool update_is_8bit(const struct update *u, const struct value *weight); /* whether its states have 8 bits */
 bool update_decays(const struct value *weight); /* false for biases and norms, as the Trainer decides */
 

@@ -30,15 +30,15 @@ static void find_places(struct graph *g, const struct pass_settings *s, struct p
 }
 
 /* In shards each tensor lies by itself: what is made of several is none any more, nor are parts without a name. */
-static void deal(struct graph *g, int id, int ranks)
+static void deal(struct graph *g, const struct pass_settings *s, int id)
 {
     struct value *v = graph_value(g, id);
     int weight = weight_of(g, v);
     if (weight && v->name && !graph_value(g, weight)->group) {
         v->base = 0;
         v->at = 0;
-        v->shards = ranks;
-        v->chunk = shard_chunk(g, id, weight);
+        v->shards = s->ranks;
+        v->chunk = shard_chunk(g, s, id, weight);
         return;
     }
     v->persists = v->live_in = v->live_out = false;
@@ -51,7 +51,7 @@ static void give_to_owners(struct graph *g, const struct pass_settings *s, const
         if (p->owner[i] > 0)
             graph_value(g, i)->rank = p->owner[i];
         else if (p->owner[i] == ALL_OWN)
-            deal(g, i, s->ranks);
+            deal(g, s, i);
     }
 }
 

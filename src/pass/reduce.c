@@ -11,21 +11,21 @@ static bool is_summed(const struct graph *g, int id, const int *owner)
     return v->role == ROLE_GRADIENT && named && !v->shards && (in_shards ? !v->group : !v->base);
 }
 
-static struct op_all_reduce sum_of(const struct graph *g, int id, int owner)
+static struct op_all_reduce sum_of(const struct graph *g, const struct pass_settings *s, int id, int owner)
 {
-    bool in_shards = owner == ALL_OWN;
-    return (struct op_all_reduce){
-        .g = id, .to = in_shards ? 0 : owner, .chunk = in_shards ? shard_chunk(g, id, graph_value(g, id)->of) : 0};
+    if (owner != ALL_OWN)
+        return (struct op_all_reduce){.g = id, .to = owner};
+    return (struct op_all_reduce){.g = id, .chunk = shard_chunk(g, s, id, graph_value(g, id)->of)};
 }
 
 /* ---- At the update: what all micro-batches have added up. ---- */
 
-static void reduce_all(struct graph *g, const int *owner)
+static void reduce_all(struct graph *g, const struct pass_settings *s, const int *owner)
 {
     for (int i = 1, n = g->n_values; i < n && !g->err.code; i++) {
         if (!is_summed(g, i, owner))
             continue;
-        struct op_all_reduce sum = sum_of(g, i, owner[graph_value(g, i)->of]);
+        struct op_all_reduce sum = sum_of(g, s, i, owner[graph_value(g, i)->of]);
         g->layer = graph_value(g, i)->layer;
         emit_all_reduce(g, &sum);
     }
@@ -60,7 +60,7 @@ static int add_sum(struct graph *g, int local, int owner, const struct pass_sett
     s->group = v.group;
     s->rank = owner > 0 ? owner : 0;
     s->shards = owner > 0 ? 0 : settings->ranks;
-    s->chunk = owner > 0 ? 0 : shard_chunk(g, local, v.of);
+    s->chunk = owner > 0 ? 0 : shard_chunk(g, settings, local, v.of);
     s->live_in = settings->program == PROGRAM_NEXT;
     s->persists = s->live_out = true;
     for (int i = local + 1; i < sum && owner > 0 && !g->err.code; i++) {
@@ -137,7 +137,7 @@ static int append_sums(struct graph *g, struct node_list *l, const struct parts 
                 n.add = s->program == PROGRAM_NEXT ? 1u << OP_SLOT(add_bwd, da) : 0;
                 n.rank = part->owner > 0 ? part->owner : 0;
             } else {
-                n.u.all_reduce = sum_of(g, part->local, part->owner);
+                n.u.all_reduce = sum_of(g, s, part->local, part->owner);
             }
             node_list_append(g, l, &n);
             written = keeps ? part->sum : part->local;
@@ -198,6 +198,6 @@ void pass_reduce(struct graph *g, struct pass_settings *s)
     if (owner && sums_of_micro_batches(s) && s->program != PROGRAM_UPDATE)
         reduce_by_layer(g, owner, s);
     if (owner && !sums_of_micro_batches(s) && s->program == PROGRAM_UPDATE)
-        reduce_all(g, owner);
+        reduce_all(g, s, owner);
     mem_free(owner);
 }

@@ -45,6 +45,7 @@ struct stage {
     int used;         /* buffers that the rank at hand has used: the first ones */
     int common;       /* groups that all ranks do */
     int common_used;  /* buffers that these have used */
+    int *returned;    /* by value: the node before which it has come back from an update; 0: it has not yet */
     int64_t *taken;   /* by node: the most bytes that live then or later, without buffers */
     int64_t most;     /* more may not live at once for the sake of a buffer that could be done without */
     int64_t buffered; /* bytes of all buffers */
@@ -199,12 +200,24 @@ static const struct group *group_before(const struct stage *s, const struct grou
     return follows ? x - 1 : s->common ? &s->groups[s->common - 1] : NULL;
 }
 
+/* The node before which all that x copies has come back from updates of groups before it. */
+static int last_return(const struct stage *s, const struct group *x)
+{
+    int last = 0;
+    for (int k = x->first; k < x->end; k++)
+        for (int i = 0; i < node_op(&s->g->nodes[k])->n_slots; i++)
+            if (is_far(s, &s->g->nodes[k], i) && s->returned[s->g->nodes[k].u.slot[i]] > last)
+                last = s->returned[s->g->nodes[k].u.slot[i]];
+    return last;
+}
+
 /* A buffer for group x, and the place of its copies to the device: the next buffer where there is room for it before another is free, else
  * that which was used longest ago, behind what it was used for. */
 static struct buffer *choose_buffer(struct stage *s, struct group *x, const int64_t wanted[DT_COUNT])
 {
     const struct group *before = group_before(s, x);
-    int from = before ? before->come_before : s->earliest;
+    int from = before ? before->come_before : s->earliest, back = last_return(s, x);
+    from = back > from ? back : from;
     struct buffer *next = s->used < s->n_buffers ? &s->buffers[s->used] : NULL;
     int early = room_from(s, s->buffered + growth(next, wanted), from);
     if (s->used >= LEAST_BUFFERS && early > s->groups[find_oldest(s)->user - 1].end) {
@@ -213,7 +226,7 @@ static struct buffer *choose_buffer(struct stage *s, struct group *x, const int6
         x->come_before = free > from ? free : from;
         return next;
     }
-    int latest = before ? before->first : x->first; /* beside the updates of the group before */
+    int latest = before && before->first > back ? before->first : x->first; /* beside the updates of the group before */
     x->come_before = early < latest ? early : latest;
     s->used++;
     if (next)
@@ -247,6 +260,8 @@ static void use_buffer(struct stage *s, struct group *x, const struct buffer *b)
             graph_value(s->g, n->u.slot[i])->chunk = v.chunk;
             at[v.dtype] += aligned_elements(&v);
             s->moves[s->n_moves++] = (struct move){far, n->u.slot[i], node_writes(n, i)};
+            if (node_writes(n, i))
+                s->returned[far] = x->end;
         }
     x->n_moves = s->n_moves - x->moves;
 }
@@ -366,7 +381,8 @@ static int first_backward(const struct graph *g)
 static bool find_room(struct stage *s, const struct pass_settings *p)
 {
     s->taken = lives_bytes(s->g, p->choices.micro);
-    if (!s->taken)
+    s->returned = mem_alloc((size_t)s->g->n_values * sizeof *s->returned);
+    if (!s->taken || !s->returned)
         return false;
     for (int k = s->g->n_nodes - 1; k > 0; k--)
         s->taken[k] = s->taken[k] > s->taken[k + 1] ? s->taken[k] : s->taken[k + 1];
@@ -389,4 +405,5 @@ void pass_stage(struct graph *g, struct pass_settings *p)
     mem_free(s.moves);
     mem_free(s.buffers);
     mem_free(s.taken);
+    mem_free(s.returned);
 }

@@ -90,14 +90,13 @@ static bool has_own_op(const struct update *u, const struct value *w, int head)
 }
 
 /* n: with all but what follows from the weight. */
-static void emit_update(struct graph *g, const struct update *u, struct weight_update n, bool own)
+static void describe_update(const struct graph *g, const struct update *u, struct weight_update *n, bool own)
 {
-    const struct value *w = graph_value(g, n.weight);
-    n.weight_decay = u->decay_all || update_decays(w) ? u->weight_decay : 0;
-    n.noise = u->rounds ? noise_of(w) : 0;
-    n.codes = own && optimizer_is_8bit(u->optimizer);
-    n.matrix = own && optimizer_of_matrices(u->optimizer);
-    optimizer_update(g, u, &n);
+    const struct value *w = graph_value(g, n->weight);
+    n->weight_decay = u->decay_all || update_decays(w) ? u->weight_decay : 0;
+    n->noise = u->rounds ? noise_of(w) : 0;
+    n->codes = own && optimizer_is_8bit(u->optimizer);
+    n->matrix = own && optimizer_of_matrices(u->optimizer);
 }
 
 /* What the updates of a program need to know of its weights, by id. */
@@ -106,7 +105,9 @@ struct weights {
     int *owner;                   /* 0: every rank updates it; ALL_OWN: its shard */
     int *view;   /* by value that all ranks have whole: the shard of it that an update sees; 0: none is made yet */
     int64_t *at; /* the first of the partial sums of its gradient */
-    int n, ranks;
+    struct weight_update *update;
+    int n;
+    const struct pass_settings *settings;
 };
 
 static int64_t chunks_of(const struct graph *g, int weight)
@@ -124,10 +125,11 @@ static int64_t find_weights(struct graph *g, const struct pass_settings *s, stru
                           .owner = weight_owners(g, s),
                           .view = mem_alloc((size_t)g->n_values * sizeof *w->view),
                           .at = mem_alloc((size_t)g->n_values * sizeof *w->at),
+                          .update = mem_alloc((size_t)g->n_values * sizeof *w->update),
                           .n = g->n_values,
-                          .ranks = s->ranks};
-    if ((!w->at || !w->view) && !g->err.code)
-        err_no_memory(&g->err, (unsigned long long)g->n_values * sizeof *w->at);
+                          .settings = s};
+    if ((!w->at || !w->view || !w->update) && !g->err.code)
+        err_no_memory(&g->err, (unsigned long long)g->n_values * sizeof *w->update);
     for (int i = 1; i < w->n && !g->err.code; i++) {
         if (graph_value(g, i)->group) /* its parts have gradients of their own */
             w->gradient[i] = 0;
@@ -145,6 +147,7 @@ static void free_weights(struct weights *w)
     mem_free(w->owner);
     mem_free(w->view);
     mem_free(w->at);
+    mem_free(w->update);
 }
 
 /* Of rank g->rank, or of all ranks. */
@@ -160,7 +163,7 @@ static int seen(struct graph *g, struct weights *w, int weight, int id)
     if (!id || g->err.code || w->owner[weight] != ALL_OWN || graph_value(g, id)->shards)
         return id;
     if (!w->view[id])
-        w->view[id] = graph_add_view(g, id, w->ranks, shard_chunk(g, id, weight));
+        w->view[id] = graph_add_view(g, id, w->settings->ranks, shard_chunk(g, w->settings, id, weight));
     return w->view[id];
 }
 
@@ -187,20 +190,22 @@ static void share_sums(struct graph *g, const struct weights *w, int partials)
             continue;
         g->layer = g->values[i].layer;
         int part = graph_add_slice(g, NULL, partials, w->at[i], 1, &DIM(chunks_of(g, i)));
-        bool all = w->owner[i] == ALL_OWN; /* a partial sum is that of a chunk */
-        emit_broadcast(g, &(struct op_broadcast){.x = part, .from = all ? 0 : w->owner[i], .chunk = all});
+        struct op_broadcast n = {.x = part, .from = w->owner[i]};
+        if (w->owner[i] == ALL_OWN)
+            n = (struct op_broadcast){.x = part, .chunk = shard_chunk(g, w->settings, i, i) / SUMSQ_CHUNK};
+        emit_broadcast(g, &n);
     }
 }
 
-/* What an update of the weight has added: its states are in shards, and it sees those of all else. */
+/* What an update of the weight has added: its states are in shards, and it sees those of all else. Means over all rows are of no shard. */
 static void see_shards(struct graph *g, struct weights *w, int weight, int node, int value)
 {
     for (int i = value, end = g->n_values; i < end; i++) {
         struct value *v = graph_value(g, i);
-        if (v->role != ROLE_STATE)
+        if (v->role != ROLE_STATE || v->kin == KIN_EXP_AVG_SQ_COL)
             continue;
-        v->shards = w->ranks;
-        v->chunk = shard_chunk(g, i, weight);
+        v->shards = w->settings->ranks;
+        v->chunk = shard_chunk(g, w->settings, i, weight);
     }
     for (; node < g->n_nodes; node++)
         for (int i = 0; i < node_op(&g->nodes[node])->n_slots; i++) {
@@ -211,27 +216,45 @@ static void see_shards(struct graph *g, struct weights *w, int weight, int node,
         }
 }
 
-/* Those of one op one after another: one launch on a GPU. */
-static void emit_updates(struct graph *g, const struct pass_settings *s, struct weights *w, int step, int coef)
+static void describe_updates(struct graph *g, struct weights *w, int step, int coef)
 {
+    const struct pass_settings *s = w->settings;
     int head = head_layer(g);
+    for (int i = 1; i < w->n; i++) {
+        bool in_shards = w->owner[i] == ALL_OWN;
+        w->update[i] = (struct weight_update){.weight = i,
+                                              .gradient = w->gradient[i],
+                                              .copy = w->copy[i],
+                                              .ahead = w->ahead[i],
+                                              .step = step,
+                                              .coef = coef,
+                                              .products = products_of(s),
+                                              .shards = in_shards ? s->ranks : 0,
+                                              .chunk = in_shards ? shard_chunk(g, s, i, i) : 0};
+        if (w->gradient[i])
+            describe_update(g, &s->update, &w->update[i], has_own_op(&s->update, graph_value(g, i), head));
+    }
+}
+
+static void emit_part(struct graph *g, struct weights *w, int weight, int part)
+{
+    int node = g->n_nodes, value = g->n_values;
+    g->layer = g->values[weight].layer;
+    optimizer_update(g, &w->settings->update, &w->update[weight], part);
+    if (w->owner[weight] == ALL_OWN && !g->err.code)
+        see_shards(g, w, weight, node, value);
+}
+
+/* Those of one op one after another: one launch on a GPU. */
+static void emit_updates(struct graph *g, struct weights *w)
+{
     for (int own = 1; own >= 0; own--)
-        for (int i = 1; i < w->n && !g->err.code; i++) {
-            if (!is_mine(g, w, i) || has_own_op(&s->update, graph_value(g, i), head) != (own == 1))
-                continue;
-            struct weight_update n = {.weight = i,
-                                      .gradient = w->gradient[i],
-                                      .copy = w->copy[i],
-                                      .ahead = w->ahead[i],
-                                      .step = step,
-                                      .coef = coef,
-                                      .products = products_of(s)};
-            int node = g->n_nodes, value = g->n_values;
-            g->layer = g->values[i].layer;
-            emit_update(g, &s->update, n, own == 1);
-            if (w->owner[i] == ALL_OWN && !g->err.code)
-                see_shards(g, w, i, node, value);
-        }
+        for (int part = 0; part < optimizer_parts(w->settings->update.optimizer); part++)
+            for (int i = 1; i < w->n && !g->err.code; i++) {
+                const struct weight_update *n = &w->update[i];
+                if (is_mine(g, w, i) && (n->codes || n->matrix) == (own == 1) && (!part || n->shards))
+                    emit_part(g, w, i, part);
+            }
 }
 
 void pass_update(struct graph *g, struct pass_settings *s)
@@ -257,8 +280,10 @@ void pass_update(struct graph *g, struct pass_settings *s)
         graph_value(g, c.norm)->live_out = true;
         graph_value(g, c.norm)->dtype = graph_value(g, c.coef)->dtype = u->state_type == DT_F64 ? DT_F64 : DT_F32;
     }
+    if (!g->err.code)
+        describe_updates(g, &w, step, waits ? c.coef : 0);
     for (g->rank = 0; g->rank <= last && !g->err.code; g->rank++)
-        emit_updates(g, s, &w, step, waits ? c.coef : 0);
+        emit_updates(g, &w);
     g->rank = 0;
     free_weights(&w);
 }

@@ -496,6 +496,7 @@ const struct op_case op_cases[] = {
 #include "cases_places.h"
 #include "cases_tiles.h"
 
+#include "cases_adafactor.h"
 #include "cases_convolution.h"
 #include "cases_dora.h"
 

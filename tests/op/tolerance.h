@@ -160,6 +160,10 @@ static inline double sum_length(enum op op, const union args_any *a)
         return SUMSQ_CHUNK;
     case OP_adafactor: /* of a row, a column, or the sum of U^2 */
         return (double)(a->adafactor.p.shape[0] + a->adafactor.p.shape[a->adafactor.p.ndim - 1]);
+    case OP_adafactor_sums:
+        return (double)(a->adafactor_sums.rows + a->adafactor_sums.columns);
+    case OP_adafactor_squares:
+        return (double)(a->adafactor_squares.rows + tensor_elements(&a->adafactor_squares.col));
     case OP_stable_adamw: /* the mean of g^2 / v */
         return (double)tensor_elements(&a->stable_adamw.p);
     case OP_linear_cross_entropy:
@@ -184,7 +188,8 @@ static inline double tolerance(enum op op, const union args_any *a, enum dtype t
                                double reference, double rms)
 {
     double size = fmax(fabs(reference), rms);
-    double unit = type == DT_F64 ? UNIT_F64 : UNIT_F32;
+    bool of_floats = op == OP_adafactor_sums || op == OP_adafactor_squares; /* what they sum is rounded to F32 */
+    double unit = type == DT_F64 && !of_floats ? UNIT_F64 : UNIT_F32;
     double t = UNITS * unit * sqrt(sum_length(op, a) + 1) * size;
     t += 1.001 * rounding(type) * fabs(reference) + inner_roundings(op, a) * rounding(narrow) * size;
     if (type == DT_F16 || narrow == DT_F16)

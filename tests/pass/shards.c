@@ -19,6 +19,18 @@ static void update(struct graph *g, int stage)
     pass_share(g, &s);
 }
 
+static void update_factored(struct graph *g, int stage)
+{
+    struct pass_settings s = settings(stage);
+    s.program = PROGRAM_UPDATE;
+    s.update.optimizer = OPTIM_ADAFACTOR;
+    s.update.adafactor.beta1 = -1;
+    s.update.adafactor.scale_parameter = true;
+    pass_reduce(g, &s);
+    pass_update(g, &s);
+    pass_share(g, &s);
+}
+
 /* A group of a weight that is larger than a chunk of 65536 elements and of one that is not. */
 #define NAMED                                                                                                          \
     "%1 input F64[8] \"step\" layer=0 in keep\n"                                                                       \
@@ -173,29 +185,85 @@ static void shards_come_from_the_host(void **state)
                      "move(x=%15 y=%10) rank=1 lane=out layer=3\n");
 }
 
-/* An optimizer that must see whole tensors has an owner for each, and so have states on disk. */
+/* Adafactor's shards are of whole tiles of 128 rows, here 256 rows, of which states and sums follow. Each rank gets the others' sums before it
+ * goes on. */
+static void adafactor_is_dealt_by_tiles(void **state)
+{
+    (void)state;
+#define WEIGHT                                                                                                         \
+    "%1 input F64[8] \"step\" layer=0 in keep\n"                                                                       \
+    "%2 weight F32[1000,256] \"w\" layer=1 in keep\n"                                                                  \
+    "%3 gradient F32[1000,256] \"grad.w\" layer=1 of=grad:%2 in out\n"
+    text_becomes(WEIGHT, update_factored, 1,
+                 WEIGHT "%4 scalar F64[4] layer=1 in\n"
+                        "%5 gradient F32[1000,256] layer=1 slice=%3+0 shards=2x65536 in view\n"
+                        "%6 scalar F64[4] layer=1 slice=%4+0\n"
+                        "%9 state F32[1000] \"exp_avg_sq_row.w\" layer=1 of=exp_avg_sq_row:%2 shards=2x256 in keep\n"
+                        "%10 state F32[256] \"exp_avg_sq_col.w\" layer=1 of=exp_avg_sq_col:%2 in keep\n"
+                        "%11 scalar F32[2048] layer=1 in\n"
+                        "%12 scalar F32[2048] layer=1 slice=%11+0 shards=2x512 in view\n"
+                        "%13 scalar F64[8] layer=1 in\n"
+                        "%14 scalar F64[8] layer=1 slice=%13+0 shards=2x2 in view\n"
+                        "%15 scalar F64[8] layer=1 in\n"
+                        "%16 scalar F64[8] layer=1 slice=%15+0 shards=2x2 in view\n"
+                        "%17 scalar F64[8] layer=1 in\n"
+                        "%18 scalar F64[8] layer=1 slice=%17+0 shards=2x2 in view\n"
+                        "%19 weight F32[1000,256] layer=1 slice=%2+0 shards=2x65536 in keep view\n"
+                        "all_reduce(g=%3) to=0 chunk=65536 layer=1\n"
+                        "sumsq(g=%5 partials=%4) at=0 layer=1\n"
+                        "broadcast(x=%6) from=0 chunk=1 layer=1\n"
+                        "%7 activation F32[1] \"grad_norm\" layer=1 exact out\n"
+                        "%8 activation F32[1] layer=1 exact\n"
+                        "clip(partials=%4 norm=%7 coef=%8) max_norm=0 layer=1\n"
+                        "adafactor_sums(row=%9 g=%5 p=%19 col_sums=%12 row_sums=%14 weight_sums=%18 step=%1 coef=%8) "
+                        "eps1=0 decay_rate=0 rows=1000 columns=256 layer=1\n"
+                        "broadcast(x=%11) from=0 chunk=512 layer=1\n"
+                        "broadcast(x=%13) from=0 chunk=2 layer=1\n"
+                        "broadcast(x=%17) from=0 chunk=2 layer=1\n"
+                        "adafactor_squares(col=%10 g=%5 row=%9 col_sums=%11 row_sums=%13 squares=%16 step=%1 coef=%8) "
+                        "eps1=0 decay_rate=0 rows=1000 layer=1\n"
+                        "broadcast(x=%15) from=0 chunk=2 layer=1\n"
+                        "adafactor_apply(p=%19 g=%5 row=%9 col=%10 row_sums=%13 weight_sums=%17 squares=%15 step=%1 "
+                        "coef=%8) eps2=0 clip_threshold=0 beta1=-1 weight_decay=0 scale_parameter=1 relative_step=0 "
+                        "warmup_init=0 rows=1000 noise=0 layer=1\n"
+                        "broadcast(x=%2) from=0 chunk=65536 layer=1\n");
+#undef WEIGHT
+}
+
+static void has_owner(struct pass_settings s, const char *text)
+{
+    struct graph g;
+    struct snug_err err;
+    s.program = PROGRAM_UPDATE;
+    assert_int_equal(graph_init(&g, &err), SNUG_OK);
+    assert_int_equal(graph_parse(&g, text, &err), SNUG_OK);
+    pass_reduce(&g, &s);
+    pass_update(&g, &s);
+    pass_share(&g, &s);
+    assert_int_equal(graph_check(&g, "the test", &err), SNUG_OK);
+    for (int i = 1; i < g.n_values; i++)
+        assert_int_equal(graph_value(&g, i)->shards, 0);
+    assert_int_equal(g.nodes[1].op, OP_all_reduce);
+    assert_true(g.nodes[1].u.all_reduce.to > 0);
+    graph_free(&g);
+}
+
+/* An optimizer that must see whole tensors has an owner for each, and so have states on disk. So has what Adafactor's tiles cut into few
+ * chunks: here a chunk is 131072 elements, and one rank would have two of three. */
 static void some_are_whole(void **state)
 {
     (void)state;
-    for (int way = 0; way < 3; way++) {
-        struct graph g;
-        struct snug_err err;
-        struct pass_settings s = settings(1);
-        s.program = PROGRAM_UPDATE;
-        s.update.optimizer = way == 0 ? OPTIM_ADAFACTOR : way == 1 ? OPTIM_STABLE_ADAMW : OPTIM_ADAMW;
-        s.choices.states_on_disk = way == 2;
-        assert_int_equal(graph_init(&g, &err), SNUG_OK);
-        assert_int_equal(graph_parse(&g, NAMED SUMS, &err), SNUG_OK);
-        pass_reduce(&g, &s);
-        pass_update(&g, &s);
-        pass_share(&g, &s);
-        assert_int_equal(graph_check(&g, "the test", &err), SNUG_OK);
-        for (int i = 1; i < g.n_values; i++)
-            assert_int_equal(graph_value(&g, i)->shards, 0);
-        assert_int_equal(g.nodes[1].op, OP_all_reduce);
-        assert_true(g.nodes[1].u.all_reduce.to > 0);
-        graph_free(&g);
-    }
+    struct pass_settings stable = settings(1), on_disk = settings(1), factored = settings(1);
+    stable.update.optimizer = OPTIM_STABLE_ADAMW;
+    has_owner(stable, NAMED SUMS);
+    on_disk.update.optimizer = OPTIM_ADAMW;
+    on_disk.choices.states_on_disk = true;
+    has_owner(on_disk, NAMED SUMS);
+    factored.update.optimizer = OPTIM_ADAFACTOR;
+    factored.update.adafactor.beta1 = -1;
+    has_owner(factored, "%1 input F64[8] \"step\" layer=0 in keep\n"
+                        "%2 weight F32[384,1024] \"w\" layer=1 in keep\n"
+                        "%3 gradient F32[384,1024] \"grad.w\" layer=1 of=grad:%2 in out\n");
 }
 
 /* A node that knows nothing of shards gets none. */
@@ -218,8 +286,12 @@ static void others_get_no_shard(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(states_are_dealt),  cmocka_unit_test(gradients_are_dealt),
-                                       cmocka_unit_test(weights_are_dealt), cmocka_unit_test(shards_come_from_the_host),
-                                       cmocka_unit_test(some_are_whole),    cmocka_unit_test(others_get_no_shard)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(states_are_dealt),
+                                       cmocka_unit_test(gradients_are_dealt),
+                                       cmocka_unit_test(weights_are_dealt),
+                                       cmocka_unit_test(shards_come_from_the_host),
+                                       cmocka_unit_test(adafactor_is_dealt_by_tiles),
+                                       cmocka_unit_test(some_are_whole),
+                                       cmocka_unit_test(others_get_no_shard)};
     return cmocka_run_group_tests_name("shards", tests, NULL, NULL);
 }

@@ -102,10 +102,43 @@ static void what_is_on_disk_comes_in_pieces(void **state)
                          PAGE("20", "18", "1", "out"));
 }
 
+/* What one op returns another may read next: it comes for that when it is back, also where a buffer is free before. */
+static void what_returns_comes_again(void **state)
+{
+    (void)state;
+#define MATRIX                                                                                                         \
+    "%1 scalar F64[8] \"step\" layer=0 in\n"                                                                           \
+    "%2 gradient F32[8192,2] \"grad.w\" layer=1 in out keep\n"                                                         \
+    "%3 state F32[8192] \"row\" layer=1" HOST " in keep\n"                                                             \
+    "%4 state F32[2] \"col\" layer=1 in keep\n"                                                                        \
+    "%5 scalar F32[128] layer=1 in\n"                                                                                  \
+    "%6 scalar F64[64] layer=1 in\n"                                                                                   \
+    "%7 scalar F64[64] layer=1 in\n"
+#define MOMENTS " eps1=0.5 decay_rate=-0.5 rows=8192"
+    text_becomes(MATRIX "adafactor_sums(row=%3 g=%2 col_sums=%5 row_sums=%6 step=%1)" MOMENTS " columns=2 layer=1\n"
+                        "adafactor_squares(col=%4 g=%2 row=%3 col_sums=%5 row_sums=%6 squares=%7 step=%1)" MOMENTS
+                        " layer=1\n",
+                 apply, 0,
+                 MATRIX "%8 workspace F32[8192] layer=1\n"
+                        "%9 workspace F32[8192] layer=1 slice=%8+0\n"
+                        "%10 workspace F32[8192] layer=1\n"
+                        "%11 workspace F32[8192] layer=1 slice=%10+0\n"
+                        "move(x=%3 y=%9) lane=in layer=1\n"
+                        "adafactor_sums(row=%9 g=%2 col_sums=%5 row_sums=%6 step=%1) eps1=0.5 decay_rate=-0.5 "
+                        "rows=8192 columns=2 layer=1\n"
+                        "move(x=%9 y=%3) lane=out layer=1\n"
+                        "move(x=%3 y=%11) lane=in layer=1\n"
+                        "adafactor_squares(col=%4 g=%2 row=%11 col_sums=%5 row_sums=%6 squares=%7 step=%1) eps1=0.5 "
+                        "decay_rate=-0.5 rows=8192 layer=1\n");
+#undef MATRIX
+#undef MOMENTS
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_near_stays), cmocka_unit_test(two_buffers_take_turns),
                                        cmocka_unit_test(room_below_the_peak_is_used),
-                                       cmocka_unit_test(what_is_on_disk_comes_in_pieces)};
+                                       cmocka_unit_test(what_is_on_disk_comes_in_pieces),
+                                       cmocka_unit_test(what_returns_comes_again)};
     return cmocka_run_group_tests_name("stage", tests, NULL, NULL);
 }

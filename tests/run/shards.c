@@ -4,16 +4,16 @@
 #include <jansson.h>
 
 /* The fixture's model, but larger than a chunk of a shard: its products of queries, keys and values are one, of three weights. */
-static const char *wide_model(const char *name, const char *type)
+static const char *model(const char *name, const char *type, int hidden, int intermediate)
 {
     const char *dir = join(folder, name);
     json_t *config = json_load_file(fixture(type), 0, NULL);
     assert_non_null(config);
     bool decoder = json_object_get(config, "n_embd") != NULL;
-    json_object_set_new(config, decoder ? "n_embd" : "hidden_size", json_integer(272));
-    json_object_set_new(config, decoder ? "n_head" : "num_attention_heads", json_integer(17));
+    json_object_set_new(config, decoder ? "n_embd" : "hidden_size", json_integer(hidden));
+    json_object_set_new(config, decoder ? "n_head" : "num_attention_heads", json_integer(hidden / 16));
     json_object_set_new(config, decoder ? "n_layer" : "num_hidden_layers", json_integer(2));
-    json_object_set_new(config, decoder ? "n_inner" : "intermediate_size", json_integer(300));
+    json_object_set_new(config, decoder ? "n_inner" : "intermediate_size", json_integer(intermediate));
     if (access(dir, F_OK))
         assert_int_equal(mkdir(dir, 0700), 0);
     assert_int_equal(json_dump_file(config, join(dir, "config.json"), 0), 0);
@@ -21,19 +21,25 @@ static const char *wide_model(const char *name, const char *type)
     return dir;
 }
 
-#define WIDE                                                                                                           \
-    "--model", wide_model("wide", "golden/trainer/init/config.json"), "--init-from-config", "--train-data", rows,      \
-        "--learning-rate", "1e-3", "--logging-steps", "1"
+static const char *wide_model(const char *name, const char *type)
+{
+    return model(name, type, 272, 300);
+}
+
+#define OF(model)                                                                                                      \
+    "--model", model, "--init-from-config", "--train-data", rows, "--learning-rate", "1e-3", "--logging-steps", "1"
+#define WIDE OF(wide_model("wide", "golden/trainer/init/config.json"))
 #define SHORT "--max-steps", "3", "--save-strategy", "no"
+#define SAVED "--max-steps", "4", "--save-steps", "2"
 
 /* What a run keeps is in its log, as a hash, whoever has it. */
 static void compare_stages(const struct device *on, int n, const char *const *args)
 {
-    const char *none = train("none", on, with(ARGS(WIDE, SHORT, "--zero-stage", "0"), args), ranks(on, n, ARGS(NULL)));
+    const char *none = train("none", on, with(ARGS(SHORT, "--zero-stage", "0"), args), ranks(on, n, ARGS(NULL)));
     static const char *const stages[] = {"1", "2", "3"};
     for (int k = 0; k < 3; k++)
-        assert_same_log(none, train("dealt", on, with(ARGS(WIDE, SHORT, "--zero-stage", stages[k]), args),
-                                    ranks(on, n, ARGS(NULL))));
+        assert_same_log(
+            none, train("dealt", on, with(ARGS(SHORT, "--zero-stage", stages[k]), args), ranks(on, n, ARGS(NULL))));
 }
 
 static void stages_have_the_same_bits(void **state)
@@ -43,25 +49,53 @@ static void stages_have_the_same_bits(void **state)
         int ranks;
         const char *const *args;
     } ways[] = {
-        {2, ARGS("--batch-size", "6", DROPOUT)},
-        {3, ARGS("--batch-size", "4", "--optim", "adamw_bnb_8bit", "--optim-args", "min_8bit_size=1")},
-        {4, ARGS("--batch-size", "3", "--optim", "schedule_free_adamw", "--max-grad-norm", "0.1")},
-        {3, ARGS("--batch-size", "4", "--optim", "adafactor", "--gradient-checkpointing")}, /* sees whole tensors */
-        {3, ARGS("--batch-size", "4", "--use-peft", "--lora-r", "2", "--use-dora")},
-        {3, ARGS("--batch-size", "4", "--offload-optimizer", "cpu")},
+        {2, ARGS(WIDE, "--batch-size", "6", DROPOUT)},
+        {3, ARGS(WIDE, "--batch-size", "4", "--optim", "adamw_bnb_8bit", "--optim-args", "min_8bit_size=1")},
+        {4, ARGS(WIDE, "--batch-size", "3", "--optim", "schedule_free_adamw", "--max-grad-norm", "0.1")},
+        {3,
+         ARGS(WIDE, "--batch-size", "4", "--optim", "adafactor", "--gradient-checkpointing")}, /* tensors are whole */
+        {3, ARGS(WIDE, "--batch-size", "4", "--use-peft", "--lora-r", "2", "--use-dora")},
+        {3, ARGS(WIDE, "--batch-size", "4", "--offload-optimizer", "cpu")},
     };
     for (int d = 0; d < n_devices(); d++)
         for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
             compare_stages(device(d), ways[i].ranks, ways[i].args);
 }
 
-/* It sees whole tensors, too. Not on the reference, which would take half a minute for its products. */
+/* Shards are of whole tiles of 128 rows, and have what follows from all rows from each other. Any number of ranks goes on from its
+ * checkpoint, at any stage. */
+static void adafactor_has_shards_of_tiles(void **state)
+{
+    (void)state;
+#define EVEN OF(model("even", "golden/trainer/init/config.json", 256, 1024)), "--batch-size", "6", "--optim"
+    for (int d = 0; d < n_devices(); d++) {
+        struct device pure = *device(d);
+        const char *const *one = ARGS(EVEN, "adafactor", SAVED, "--zero-stage");
+        compare_stages(device(d), 2, ARGS(EVEN, "adafactor", "--max-grad-norm", "0"));
+        compare_stages(
+            device(d), 2,
+            ARGS(EVEN, "adafactor", "--optim-args", "beta1=0.9,scale_parameter=true", "--offload-optimizer", "cpu"));
+        compare_stages(device(d), 3, ARGS(EVEN, "adalomo"));
+        pure.dtype = "pure-bf16";
+        if (!strcmp(device(d)->dtype, "bf16"))
+            compare_stages(&pure, 2, ARGS(EVEN, "adafactor", "--optim-args", "beta1=0.9"));
+        const char *none = train("none", device(d), with(one, ARGS("0")), ranks(device(d), 2, ARGS(NULL)));
+        const char *dealt = train("dealt", device(d), with(one, ARGS("3")), ranks(device(d), 2, ARGS(NULL)));
+        assert_same_run(none, dealt);
+        const char *const *go_on = ARGS(EVEN, "adafactor", SAVED, "--resume-from-checkpoint",
+                                        join(dealt, "step-00000002"), "--allow-option-change", "--zero-stage");
+        const char *a = train("a", device(d), with(go_on, ARGS("0")), ranks(device(d), 3, ARGS(NULL)));
+        assert_same_run(a, train("b", device(d), with(go_on, ARGS("2")), ranks(device(d), 3, ARGS(NULL))));
+    }
+}
+
+/* It sees whole tensors. Not on the reference, which would take half a minute for its products. */
 static void muon_has_the_same_bits(void **state)
 {
     (void)state;
     for (int d = 0; d < n_devices(); d++)
         if (strcmp(device(d)->name, "reference"))
-            compare_stages(device(d), 2, ARGS("--batch-size", "6", "--optim", "muon"));
+            compare_stages(device(d), 2, ARGS(WIDE, "--batch-size", "6", "--optim", "muon"));
 }
 
 /* On a GPU that is emulated: sums beside the backward pass, pulls ahead of a layer, states that come from the host's memory. */
@@ -108,7 +142,6 @@ static void noise_is_that_of_the_weight(void **state)
 static void checkpoints_are_whole(void **state)
 {
     (void)state;
-#define SAVED "--max-steps", "4", "--save-steps", "2"
     const char *saved = "step-00000002/rank-0000.safetensors";
     for (int d = 0; d < n_devices(); d++) {
         const char *const *three = ARGS(WIDE, SAVED, "--batch-size", "4", "--zero-stage");
@@ -234,10 +267,11 @@ static void decoders_have_shards(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(stages_have_the_same_bits),   cmocka_unit_test(muon_has_the_same_bits),
-        cmocka_unit_test(noise_is_that_of_the_weight), cmocka_unit_test(checkpoints_are_whole),
-        cmocka_unit_test(processes_have_shards),       cmocka_unit_test(all_have_as_much),
-        cmocka_unit_test(nothing_lies_twice),          cmocka_unit_test(decoders_have_shards)};
+        cmocka_unit_test(stages_have_the_same_bits), cmocka_unit_test(adafactor_has_shards_of_tiles),
+        cmocka_unit_test(muon_has_the_same_bits),    cmocka_unit_test(noise_is_that_of_the_weight),
+        cmocka_unit_test(checkpoints_are_whole),     cmocka_unit_test(processes_have_shards),
+        cmocka_unit_test(all_have_as_much),          cmocka_unit_test(nothing_lies_twice),
+        cmocka_unit_test(decoders_have_shards)};
     const struct CMUnitTest few[] = {cmocka_unit_test(two_ranks_have_the_same_bits)};
     if (getenv("SNUG_TEST_SHORT")) /* on a GPU that is emulated */
         return cmocka_run_group_tests(few, set_up, close_folder);

@@ -26,6 +26,60 @@ static inline struct adafactor_shape adafactor_shape(const struct tensor *p)
     return s;
 }
 
+/* A matrix is cut into tiles of so many rows and columns, by its shape alone. Sums that all of a tensor goes into are made of those of
+ * tiles, so shards that begin with a tile (pass/owners.c) bring the bits of the whole. */
+enum { ADAFACTOR_ROWS = 128, ADAFACTOR_COLUMNS = 1024 };
+
+/* What a rank has of a stack of matrices (whole_rows, columns): rows of one matrix, or whole matrices. */
+struct adafactor_part {
+    int64_t lead, rows, columns, whole_rows;
+    int64_t row_tiles, column_tiles; /* of a matrix here */
+    int64_t matrix;                  /* the number of the first one */
+    int64_t tile;                    /* of the first row of tiles, counted through all matrices */
+};
+
+ON_DEVICE static inline int64_t adafactor_row_tiles(int64_t rows)
+{
+    return (rows + ADAFACTOR_ROWS - 1) / ADAFACTOR_ROWS;
+}
+
+ON_DEVICE static inline int64_t adafactor_column_tiles(int64_t columns)
+{
+    return (columns + ADAFACTOR_COLUMNS - 1) / ADAFACTOR_COLUMNS;
+}
+
+/* Of n elements from `first` on. */
+ON_DEVICE static inline struct adafactor_part adafactor_part(int64_t n, int64_t first, int64_t whole_rows,
+                                                             int64_t columns)
+{
+    struct adafactor_part p = {1, 0, columns, whole_rows, 0, adafactor_column_tiles(columns), 0, 0};
+    int64_t matrix = whole_rows * columns;
+    if (!n)
+        return p;
+    p.lead = n > matrix ? n / matrix : 1;
+    p.rows = n / p.lead / columns;
+    p.row_tiles = adafactor_row_tiles(p.rows);
+    p.matrix = first / matrix;
+    p.tile = p.matrix * adafactor_row_tiles(whole_rows) + first % matrix / columns / ADAFACTOR_ROWS;
+    return p;
+}
+
+/* Of C, which each rank has whole: (…,columns). */
+static inline int64_t adafactor_columns(const struct tensor *col)
+{
+    return col->shape[col->ndim - 1];
+}
+
+/* The mean of R of a matrix of the part, by the sums of all its tiles. */
+static inline double adafactor_mean(const double *row_sums, const struct adafactor_part *p, int64_t matrix)
+{
+    int64_t tiles = adafactor_row_tiles(p->whole_rows), first = (p->matrix + matrix) * tiles;
+    double sum = 0;
+    for (int64_t t = first; t < first + tiles; t++)
+        sum += row_sums[t];
+    return sum / (double)p->whole_rows;
+}
+
 /* beta2_t = 1 - t^decay_rate, and the step size but for max(1, rms(U) / clip_threshold). rms_p: of the parameter, before
  * the update; not looked at without scale_parameter. */
 ON_DEVICE static inline double adafactor_beta2(double decay_rate, double t)

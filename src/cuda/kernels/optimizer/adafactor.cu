@@ -1,8 +1,8 @@
 /* Adafactor (op/optimizer/adafactor.h) over many tensors in four launches: sums of squares by row and column; the second moments;
- * sum of U^2; the update. Bound by bytes: 12 of g and 8 of p a parameter (12 more with a first moment).
+ * sum of U^2; the update. Bound by bytes: 12 of g and 8 of p a parameter (12 more with a first moment). The parts of the update of a shard
+ * are the same kernels.
  *
- * A matrix is cut into tiles of ROWS rows and COLUMNS columns by its shape alone, a block each; a tensor that is no
- * matrix into pieces of FLAT elements. A warp has every eighth row of a tile, a lane 32 columns of it.
+ * A matrix is cut into tiles by its shape alone, a block each; a tensor that is no matrix into pieces of FLAT elements. A warp has every eighth row of a tile, a lane 32 columns of it.
  *
  * Order of sums: by column over a warp's rows, over the warps, over the tiles; by row over a lane's columns, over the
  * lanes as a tree, over the tiles. Those of U^2 and p^2 are by row as before, then in double over a warp's rows, over
@@ -107,14 +107,14 @@ __device__ static inline struct adafactor_step read_step(const struct adafactor_
 
 template <class G, class P, bool PACKED>
 __device__ static void tile_sums(const struct adafactor_row &r, const struct tile &t, float coef, bool weights,
-                                 float (*by_warp)[COLUMNS])
+                                 float (*by_warp)[ADAFACTOR_COLUMNS])
 {
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     float sum[GROUPS][FOUR] = {};
     double squares = 0;
     for (int i = warp; i < t.rows; i += WARPS) {
         float g[GROUPS][FOUR];
-        int64_t at = (t.row + i) * r.columns + t.column;
+        int64_t at = (t.row + i) * r.k.columns + t.column;
         load_row<PACKED>(g, (const G *)r.u.g + at, t.columns);
 #pragma unroll
         for (int k = 0; k < GROUPS; k++)
@@ -125,7 +125,7 @@ __device__ static void tile_sums(const struct adafactor_row &r, const struct til
             }
         float row = warp_sum(sum_of_squares(g));
         if (lane == 0)
-            t.s.by_row[(int64_t)t.at_column * r.lead * r.rows + t.row + i] = row;
+            r.by_row[t.at_column * r.k.lead * r.k.rows + t.row + i] = row;
         if (weights) {
             load_row<PACKED>(g, (const P *)r.u.p + at, t.columns);
             squares += (double)sum_of_squares(g);
@@ -137,7 +137,7 @@ __device__ static void tile_sums(const struct adafactor_row &r, const struct til
         for (int e = 0; e < FOUR; e++)
             by_warp[warp][column_of<PACKED>(k, e)] = sum[k][e];
     __syncthreads();
-    float *to = t.s.by_column + ((int64_t)t.matrix * t.c.row_tiles + t.at_row) * r.columns + t.column;
+    float *to = r.s.by_column + t.row_index * r.k.columns + t.column;
     for (int c = threadIdx.x; c < t.columns; c += THREADS) {
         float all = 0;
         for (int w = 0; w < WARPS; w++)
@@ -145,8 +145,8 @@ __device__ static void tile_sums(const struct adafactor_row &r, const struct til
         to[c] = all;
     }
     squares = block_sum(squares);
-    if (threadIdx.x == 0)
-        t.s.weights[t.index] = squares;
+    if (threadIdx.x == 0 && weights)
+        r.s.weights[t.index] = squares;
 }
 
 /* A piece of a tensor that is no matrix: V, and the sums that follow from it alone. */
@@ -166,8 +166,8 @@ __device__ static void flat_sums(const struct adafactor_row &r, const struct til
     weights = block_sum(weights);
     if (threadIdx.x)
         return;
-    t.s.squares[t.index] = squares;
-    t.s.weights[t.index] = weights;
+    r.s.squares[t.index] = squares;
+    r.s.weights[t.index] = weights;
 }
 
 __global__ static void __launch_bounds__(THREADS, 2) sums_kernel(const __grid_constant__ adafactor_table a)
@@ -176,7 +176,7 @@ __global__ static void __launch_bounds__(THREADS, 2) sums_kernel(const __grid_co
     const struct adafactor_row &r = a.row[row];
     struct tile t = find_tile(r, (int)blockIdx.x - a.first[row]);
     struct adafactor_step s = read_step(a.head);
-    __shared__ float by_warp[WARPS][COLUMNS];
+    __shared__ float by_warp[WARPS][ADAFACTOR_COLUMNS];
     if (s.coef < 0)
         return;
     WITH_STORED_TYPE(r.u.pure, P, {
@@ -189,9 +189,43 @@ __global__ static void __launch_bounds__(THREADS, 2) sums_kernel(const __grid_co
     })
 }
 
-/* ---- second moments: the first tile of each column of tiles, and of each row of them, does them ---- */
+/* ---- second moments ---- */
 
-__global__ static void __launch_bounds__(THREADS) moments_kernel(const __grid_constant__ adafactor_table a)
+/* R of a row of tiles, and its sum. */
+__device__ static void update_rows(const struct adafactor_row &r, const struct tile &t, const struct adafactor_step &s,
+                                   float eps1)
+{
+    double all = 0;
+    if (threadIdx.x < t.rows) {
+        int64_t at = t.row + threadIdx.x;
+        float sum = 0;
+        for (int k = 0; k < r.k.column_tiles; k++)
+            sum += r.by_row[k * r.k.lead * r.k.rows + at];
+        float moment = fmaf(s.beta2, r.row[at], s.rest2 * (sum / (float)r.k.columns + eps1));
+        r.row[at] = moment;
+        all = moment;
+    }
+    all = block_sum(all);
+    if (threadIdx.x == 0)
+        r.s.sum_r[t.row_index] = all;
+}
+
+/* C of a column of tiles, from all of these. */
+__device__ static void update_columns(const struct adafactor_row &r, int64_t matrix, int column,
+                                      const struct adafactor_step &s, float eps1)
+{
+    const int64_t tiles = adafactor_row_tiles(r.k.whole_rows);
+    for (int c = column + threadIdx.x; c < r.k.columns && c < column + ADAFACTOR_COLUMNS; c += THREADS) {
+        const float *from = r.s.by_column + matrix * tiles * r.k.columns + c;
+        float sum = 0, *moment = r.col + matrix * r.k.columns + c;
+        for (int64_t k = 0; k < tiles; k++)
+            sum += from[k * r.k.columns];
+        *moment = fmaf(s.beta2, *moment, s.rest2 * (sum / (float)r.k.whole_rows + eps1));
+    }
+}
+
+/* The first tile of each row of tiles does it, and the first of each column of them where all matrices are here. */
+__global__ static void __launch_bounds__(THREADS) moments_kernel(const __grid_constant__ adafactor_table a, bool whole)
 {
     int row = find_row(a, (int)blockIdx.x);
     const struct adafactor_row &r = a.row[row];
@@ -199,31 +233,21 @@ __global__ static void __launch_bounds__(THREADS) moments_kernel(const __grid_co
     struct adafactor_step s = read_step(a.head);
     if (s.coef < 0 || r.v)
         return;
-    for (int c = threadIdx.x; t.at_row == 0 && c < t.columns; c += THREADS) {
-        const float *from = t.s.by_column + (int64_t)t.matrix * t.c.row_tiles * r.columns + t.column + c;
-        int64_t at = (int64_t)t.matrix * r.columns + t.column + c;
-        float sum = 0;
-        for (int k = 0; k < t.c.row_tiles; k++)
-            sum += from[(int64_t)k * r.columns];
-        float moment = fmaf(s.beta2, r.col[at], s.rest2 * (sum / (float)r.rows + a.head.eps1));
-        r.col[at] = moment;
-        t.s.col_factor[at] = 1 / sqrtf(moment);
-    }
-    if (t.at_column)
-        return;
-    double all = 0;
-    if (threadIdx.x < t.rows) {
-        int64_t at = t.row + threadIdx.x;
-        float sum = 0;
-        for (int k = 0; k < t.c.column_tiles; k++)
-            sum += t.s.by_row[(int64_t)k * r.lead * r.rows + at];
-        float moment = fmaf(s.beta2, r.row[at], s.rest2 * (sum / (float)r.columns + a.head.eps1));
-        r.row[at] = moment;
-        all = moment;
-    }
-    all = block_sum(all);
-    if (threadIdx.x == 0)
-        t.s.sum_r[(int64_t)t.matrix * t.c.row_tiles + t.at_row] = all;
+    if (whole && t.row_index % r.k.row_tiles == 0)
+        update_columns(r, t.matrix, t.column, s, a.head.eps1);
+    if (t.at_column == 0)
+        update_rows(r, t, s, a.head.eps1);
+}
+
+/* A block for each column of tiles of all matrices. */
+__global__ static void __launch_bounds__(THREADS) columns_kernel(const __grid_constant__ adafactor_table a)
+{
+    int row = find_row(a, (int)blockIdx.x), index = (int)blockIdx.x - a.first[row];
+    const struct adafactor_row &r = a.row[row];
+    struct adafactor_step s = read_step(a.head);
+    if (s.coef >= 0)
+        update_columns(r, index / r.k.column_tiles, (int)(index % r.k.column_tiles) * ADAFACTOR_COLUMNS, s,
+                       a.head.eps1);
 }
 
 /* ---- sum of U^2 ---- */
@@ -236,7 +260,21 @@ __device__ static inline float row_factor(const struct adafactor_row &r, int64_t
 
 __device__ static inline double mean_of_rows(const struct adafactor_row &r, const struct tile &t)
 {
-    return sum_of(t.s.sum_r + (int64_t)t.matrix * t.c.row_tiles, t.c.row_tiles) / r.rows;
+    const int64_t tiles = adafactor_row_tiles(r.k.whole_rows);
+    return sum_of(r.s.sum_r + t.matrix * tiles, tiles) / (double)r.k.whole_rows;
+}
+
+/* 1 / sqrt(C) of a lane's columns. */
+template <bool PACKED>
+__device__ static inline void load_factors(float (&x)[GROUPS][FOUR], const struct adafactor_row &r,
+                                           const struct tile &t)
+{
+    load_row<PACKED>(x, r.col + t.matrix * r.k.columns + t.column, t.columns);
+#pragma unroll
+    for (int k = 0; k < GROUPS; k++)
+#pragma unroll
+        for (int e = 0; e < FOUR; e++)
+            x[k][e] = 1 / sqrtf(x[k][e]);
 }
 
 template <class G, bool PACKED>
@@ -244,10 +282,10 @@ __device__ static void tile_squares(const struct adafactor_row &r, const struct 
 {
     double mean = mean_of_rows(r, t), squares = 0;
     float factor[GROUPS][FOUR];
-    load_row<PACKED>(factor, t.s.col_factor + (int64_t)t.matrix * r.columns + t.column, t.columns);
+    load_factors<PACKED>(factor, r, t);
     for (int i = threadIdx.x / 32; i < t.rows; i += WARPS) {
         float u[GROUPS][FOUR], by_row = row_factor(r, t.row + i, mean, coef);
-        load_row<PACKED>(u, (const G *)r.u.g + (t.row + i) * r.columns + t.column, t.columns);
+        load_row<PACKED>(u, (const G *)r.u.g + (t.row + i) * r.k.columns + t.column, t.columns);
 #pragma unroll
         for (int k = 0; k < GROUPS; k++)
 #pragma unroll
@@ -257,7 +295,7 @@ __device__ static void tile_squares(const struct adafactor_row &r, const struct 
     }
     squares = block_sum(squares);
     if (threadIdx.x == 0)
-        t.s.squares[t.index] = squares;
+        r.s.squares[t.index] = squares;
 }
 
 __global__ static void __launch_bounds__(THREADS, 2) squares_kernel(const __grid_constant__ adafactor_table a)
@@ -295,10 +333,10 @@ __device__ static void tile_update(const struct adafactor_row &r, const struct t
 {
     double mean = mean_of_rows(r, t);
     float factor[GROUPS][FOUR];
-    load_row<PACKED>(factor, t.s.col_factor + (int64_t)t.matrix * r.columns + t.column, t.columns);
+    load_factors<PACKED>(factor, r, t);
     for (int i = threadIdx.x / 32; i < t.rows; i += WARPS) {
         float by_row = row_factor(r, t.row + i, mean, f.coef);
-        int64_t at = (t.row + i) * r.columns + t.column;
+        int64_t at = (t.row + i) * r.k.columns + t.column;
 #pragma unroll
         for (int k = 0; k < GROUPS; k += PART) {
             float p[PART][FOUR], g[PART][FOUR], m[PART][FOUR] = {};
@@ -346,12 +384,13 @@ __global__ static void __launch_bounds__(THREADS, 2) update_kernel(const __grid_
     struct adafactor_step s = read_step(h);
     if (s.coef < 0)
         return;
-    double rms = sqrt(sum_of(t.s.squares, t.c.tiles) / (double)r.u.n);
-    double rms_p = h.scale_parameter ? sqrt(sum_of(t.s.weights, t.c.tiles) / (double)r.u.n) : 0;
+    int64_t tiles = tiles_of_all(r);
+    double rms = sqrt(sum_of(r.s.squares, tiles) / (double)r.elements);
+    double rms_p = h.scale_parameter ? sqrt(sum_of(r.s.weights, tiles) / (double)r.elements) : 0;
     double rate = adafactor_rate(s.lr, s.t, rms_p, h.eps2, h.scale_parameter, h.relative_step, h.warmup_init);
     struct adafactor_rates f = {s.coef, (float)(rate / fmax(1.0, rms / h.clip_threshold)),
                                 (float)(-r.u.weight_decay * rate), h.beta1, h.rest1};
-    struct rounding rounding = rounding_of(h.step, r.u.noise, 0);
+    struct rounding rounding = rounding_of(h.step, r.u.noise, r.u.first);
     WITH_STORED_TYPE(r.u.pure, P, {
         if (r.v)
             WITH_FLOAT_TYPE(r.u.type, G, (flat_update<G, P>(r, t, f, rounding)))
@@ -362,21 +401,185 @@ __global__ static void __launch_bounds__(THREADS, 2) update_kernel(const __grid_
     })
 }
 
-/* ---- launchers ---- */
+/* ---- launchers: a shard ---- */
+
+/* What the parts have in common; what one has not is 0. */
+template <class Args> static struct adafactor_head head_of(const Args *a)
+{
+    struct adafactor_head h = {};
+    h.step = (const double *)a->step.data;
+    h.coef = (const float *)a->coef.data;
+    return h;
+}
+
+/* Of a part with g: where it lies in its matrices, and what all of these are. */
+template <class Args> static struct adafactor_row row_of(const Args *a, int64_t columns, int64_t elements)
+{
+    struct adafactor_row r = {};
+    r.u.g = a->g.data;
+    r.u.type = (uint8_t)a->g.dtype;
+    r.u.n = tensor_elements(&a->g);
+    r.row = (float *)a->row.data;
+    r.k = adafactor_part(r.u.n, a->g.first, a->rows, columns);
+    r.elements = elements;
+    return r;
+}
+
+extern "C" int64_t cuda_adafactor_sums_workspace(const struct args_adafactor_sums *a, const struct cuda_call *c)
+{
+    (void)c;
+    return (adafactor_column_tiles(a->columns) * tensor_elements(&a->row) * 4 + 255) / 256 * 256;
+}
+
+extern "C" int cuda_adafactor_sums_many(const struct args_adafactor_sums *const *a, int n, const struct cuda_call *c)
+{
+    adafactor_table all;
+    all.head = head_of(a[0]);
+    all.head.eps1 = (float)a[0]->eps1;
+    all.head.decay_rate = a[0]->decay_rate;
+    all.head.scale_parameter = a[0]->weight_sums.data != NULL;
+    char *scratch = (char *)c->workspace;
+    launch_many(
+        &all, a, n,
+        [&](struct adafactor_row *r, const struct args_adafactor_sums *x) {
+            *r = row_of(x, x->columns, 0);
+            r->u.p = x->p.data;
+            r->u.pure = x->p.dtype == DT_BF16;
+            r->u.packed = x->columns % FOUR == 0 && fits_packs(&x->g, FOUR) && fits_packs(&x->p, FOUR);
+            r->s = {NULL, (double *)x->weight_sums.data, (double *)x->row_sums.data, (float *)x->col_sums.data};
+            r->by_row = (float *)scratch;
+            scratch += cuda_adafactor_sums_workspace(x, c);
+            return row_tiles_of(r->k) * r->k.column_tiles;
+        },
+        [=](const adafactor_table &t) {
+            sums_kernel<<<t.chunks, THREADS, 0, c->stream>>>(t);
+            moments_kernel<<<t.chunks, THREADS, 0, c->stream>>>(t, false);
+        });
+    return cuda_launched(c, "adafactor_sums");
+}
+
+extern "C" int cuda_adafactor_sums(const struct args_adafactor_sums *a, const struct cuda_call *c)
+{
+    return cuda_adafactor_sums_many(&a, 1, c);
+}
+
+static struct adafactor_row squares_row(const struct args_adafactor_squares *x)
+{
+    int64_t columns = adafactor_columns(&x->col);
+    struct adafactor_row r = row_of(x, columns, tensor_elements(&x->col) * x->rows);
+    r.col = (float *)x->col.data;
+    r.u.packed = columns % FOUR == 0 && fits_packs(&x->g, FOUR) && fits_packs(&x->col, FOUR);
+    r.s = {(double *)x->squares.data, NULL, (double *)x->row_sums.data, (float *)x->col_sums.data};
+    return r;
+}
+
+extern "C" int cuda_adafactor_squares_many(const struct args_adafactor_squares *const *a, int n,
+                                           const struct cuda_call *c)
+{
+    adafactor_table all;
+    all.head = head_of(a[0]);
+    all.head.eps1 = (float)a[0]->eps1;
+    all.head.decay_rate = a[0]->decay_rate;
+    launch_many(
+        &all, a, n,
+        [](struct adafactor_row *r, const struct args_adafactor_squares *x) {
+            *r = squares_row(x);
+            return tensor_elements(&x->col) / r->k.columns * r->k.column_tiles;
+        },
+        [=](const adafactor_table &t) { columns_kernel<<<t.chunks, THREADS, 0, c->stream>>>(t); });
+    launch_many(
+        &all, a, n,
+        [](struct adafactor_row *r, const struct args_adafactor_squares *x) {
+            *r = squares_row(x);
+            return row_tiles_of(r->k) * r->k.column_tiles;
+        },
+        [=](const adafactor_table &t) { squares_kernel<<<t.chunks, THREADS, 0, c->stream>>>(t); });
+    return cuda_launched(c, "adafactor_squares");
+}
+
+extern "C" int cuda_adafactor_squares(const struct args_adafactor_squares *a, const struct cuda_call *c)
+{
+    return cuda_adafactor_squares_many(&a, 1, c);
+}
+
+/* Of what adafactor and adafactor_apply are given. */
+template <class Args> static struct adafactor_head update_head(const Args *a)
+{
+    struct adafactor_head h = head_of(a);
+    h.eps2 = a->eps2;
+    h.clip_threshold = a->clip_threshold;
+    h.beta1 = (float)a->beta1;
+    h.rest1 = (float)(1 - a->beta1);
+    h.scale_parameter = a->scale_parameter != 0;
+    h.relative_step = a->relative_step != 0;
+    h.warmup_init = a->warmup_init != 0;
+    return h;
+}
+
+extern "C" int cuda_adafactor_apply_many(const struct args_adafactor_apply *const *a, int n, const struct cuda_call *c)
+{
+    adafactor_table all;
+    all.head = update_head(a[0]);
+    launch_many(
+        &all, a, n,
+        [](struct adafactor_row *r, const struct args_adafactor_apply *x) {
+            int64_t columns = adafactor_columns(&x->col);
+            *r = row_of(x, columns, tensor_elements(&x->col) * x->rows);
+            r->u = updated_of(x, columns % FOUR == 0 && fits_packs(&x->m, FOUR) && fits_packs(&x->col, FOUR));
+            r->col = (float *)x->col.data;
+            r->m = x->m.data;
+            r->s = {(double *)x->squares.data, (double *)x->weight_sums.data, (double *)x->row_sums.data, NULL};
+            return row_tiles_of(r->k) * r->k.column_tiles;
+        },
+        [=](const adafactor_table &t) { update_kernel<<<t.chunks, THREADS, 0, c->stream>>>(t); });
+    return cuda_launched(c, "adafactor_apply");
+}
+
+extern "C" int cuda_adafactor_apply(const struct args_adafactor_apply *a, const struct cuda_call *c)
+{
+    return cuda_adafactor_apply_many(&a, 1, c);
+}
+
+/* ---- launchers: whole tensors ---- */
+
+/* Where the sums lie in the workspace behind `base`, which is aligned to 256. Gives its bytes, a multiple of 256; with NULL only these. */
+static int64_t lay_out(struct adafactor_row *r, char *base)
+{
+    const int64_t rows = r->v ? 0 : row_tiles_of(r->k), tiles = r->v ? pieces_of(r->u.n) : rows * r->k.column_tiles;
+    int64_t at = 0;
+    r->s.squares = (double *)base, at += tiles * 8;
+    r->s.weights = (double *)(base + at), at += tiles * 8;
+    r->s.sum_r = (double *)(base + at), at += rows * 8;
+    r->s.by_column = (float *)(base + at), at += rows * r->k.columns * 4;
+    r->by_row = (float *)(base + at), at += rows ? r->k.column_tiles * r->k.lead * r->k.rows * 4 : 0;
+    return (at + 255) / 256 * 256;
+}
+
+static struct adafactor_row whole_row(const struct args_adafactor *x)
+{
+    struct adafactor_shape s = adafactor_shape(&x->p);
+    struct adafactor_row r = {};
+    r.u = updated_of(x, s.columns % FOUR == 0 && fits_packs(&x->m, FOUR) && fits_packs(&x->col, FOUR));
+    r.row = (float *)x->row.data;
+    r.col = (float *)x->col.data;
+    r.v = (float *)x->v.data;
+    r.m = x->m.data;
+    r.k = adafactor_part(s.n, 0, s.rows, s.columns);
+    r.elements = s.n;
+    return r;
+}
 
 extern "C" int64_t cuda_adafactor_workspace(const struct args_adafactor *a, const struct cuda_call *c)
 {
     (void)c;
-    struct adafactor_shape s = adafactor_shape(&a->p);
-    struct scratch unused;
-    struct cut k = cut_tensor(s.n, (int)s.lead, (int)s.rows, (int)s.columns, s.factored);
-    return lay_out(&unused, NULL, k, (int)s.lead, (int)s.rows, (int)s.columns, s.factored);
+    struct adafactor_row r = whole_row(a);
+    return lay_out(&r, NULL);
 }
 
 static void launch(const adafactor_table &t, const struct cuda_call *c)
 {
     sums_kernel<<<t.chunks, THREADS, 0, c->stream>>>(t);
-    moments_kernel<<<t.chunks, THREADS, 0, c->stream>>>(t);
+    moments_kernel<<<t.chunks, THREADS, 0, c->stream>>>(t, true);
     squares_kernel<<<t.chunks, THREADS, 0, c->stream>>>(t);
     update_kernel<<<t.chunks, THREADS, 0, c->stream>>>(t);
 }
@@ -384,34 +587,16 @@ static void launch(const adafactor_table &t, const struct cuda_call *c)
 extern "C" int cuda_adafactor_many(const struct args_adafactor *const *a, int n, const struct cuda_call *c)
 {
     adafactor_table all;
-    all.head = {(const double *)a[0]->step.data,
-                (const float *)a[0]->coef.data,
-                a[0]->eps2,
-                a[0]->clip_threshold,
-                a[0]->decay_rate,
-                (float)a[0]->eps1,
-                (float)a[0]->beta1,
-                (float)(1 - a[0]->beta1),
-                a[0]->scale_parameter != 0,
-                a[0]->relative_step != 0,
-                a[0]->warmup_init != 0};
+    all.head = update_head(a[0]);
+    all.head.eps1 = (float)a[0]->eps1;
+    all.head.decay_rate = a[0]->decay_rate;
     char *scratch = (char *)c->workspace;
     launch_many(
         &all, a, n,
         [&](struct adafactor_row *r, const struct args_adafactor *x) {
-            struct adafactor_shape s = adafactor_shape(&x->p);
-            struct cut k = cut_tensor(s.n, (int)s.lead, (int)s.rows, (int)s.columns, s.factored);
-            *r = {updated_of(x, s.columns % FOUR == 0 && fits_packs(&x->m, FOUR)),
-                  (float *)x->row.data,
-                  (float *)x->col.data,
-                  (float *)x->v.data,
-                  x->m.data,
-                  scratch,
-                  (int)s.lead,
-                  (int)s.rows,
-                  (int)s.columns};
-            scratch += cuda_adafactor_workspace(x, c);
-            return s.n ? k.tiles : 0;
+            *r = whole_row(x);
+            scratch += lay_out(r, scratch);
+            return !r->u.n ? 0 : r->v ? pieces_of(r->u.n) : row_tiles_of(r->k) * r->k.column_tiles;
         },
         [=](const adafactor_table &t) { launch(t, c); });
     return cuda_launched(c, "adafactor");

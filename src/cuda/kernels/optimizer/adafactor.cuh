@@ -8,8 +8,8 @@ extern "C" {
 #include "op/optimizer/adafactor.h"
 }
 
-enum { THREADS = 256, WARPS = THREADS / 32, ROWS = 128, COLUMNS = 1024, FLAT = 16384 };
-enum { FOUR = 4, GROUPS = COLUMNS / (32 * FOUR), PART = 4 /* of the groups, updated at a time */ };
+enum { THREADS = 256, WARPS = THREADS / 32, FLAT = 16384 };
+enum { FOUR = 4, GROUPS = ADAFACTOR_COLUMNS / (32 * FOUR), PART = 4 /* of the groups, updated at a time */ };
 
 /* What is the same for all tensors of a launch. */
 struct adafactor_head {
@@ -20,87 +20,74 @@ struct adafactor_head {
     bool scale_parameter, relative_step, warmup_init;
 };
 
-/* A tensor: `lead` matrices (rows,columns), whose second moment is factored, or u.n elements. */
+/* What the launches hand on, of each row of tiles of all matrices; those that write begin with the part's own. */
+struct sums {
+    double *squares,
+        *weights;     /* (column_tiles): sums of U^2 and of p^2 of a tile; of a tensor that is no matrix, of a piece */
+    double *sum_r;    /* (1): of R */
+    float *by_column; /* (columns): of g^2 */
+};
+
+/* A tensor, or the shard of one: matrices, whose second moment is factored, or u.n elements. */
 struct adafactor_row {
     struct updated u;
-    float *row, *col; /* (lead,rows), (lead,columns): means of the second moment; NULL where it is not factored */
-    float *v;         /* else the second moment, of the weight's shape; NULL where it is factored */
-    void *m;          /* first moment, of the weight's type; NULL: none */
-    char *scratch;    /* the tensor's part of the call's workspace (lay_out) */
-    int lead, rows, columns;
+    float *row; /* R of the part; NULL where it is not factored */
+    float *col; /* C of all matrices; likewise */
+    float *v;   /* else the second moment, of the weight's shape; NULL where it is factored */
+    void *m;    /* first moment, of the weight's type; NULL: none */
+    struct sums s;
+    float *by_row; /* (column_tiles, rows of the part): sums of g^2 */
+    struct adafactor_part k;
+    int64_t elements; /* of all shards */
 };
 typedef many<struct adafactor_head, struct adafactor_row> adafactor_table;
 
-/* ---- how a tensor is cut ---- */
-
-/* A matrix in tiles of ROWS by COLUMNS; what is not factored, in pieces of FLAT elements. */
-struct cut {
-    int row_tiles, column_tiles; /* of a matrix */
-    int64_t tiles;               /* of the tensor */
-};
-
-__host__ __device__ static inline struct cut cut_tensor(int64_t n, int lead, int rows, int columns, bool factored)
+/* A tensor that is no matrix is cut into pieces of FLAT elements, each of which has sums as a tile has. */
+static inline int64_t pieces_of(int64_t n)
 {
-    struct cut c = {(rows + ROWS - 1) / ROWS, (columns + COLUMNS - 1) / COLUMNS, (n + FLAT - 1) / FLAT};
-    if (factored)
-        c.tiles = (int64_t)lead * c.row_tiles * c.column_tiles;
-    return c;
+    return (n + FLAT - 1) / FLAT;
 }
 
-/* What the launches hand on. */
-struct scratch {
-    double *squares, *weights; /* (tiles): sums of U^2 and of p^2 */
-    double *sum_r;             /* (lead, row_tiles): of R */
-    float *by_column;          /* (lead, row_tiles, columns): sums of g^2 */
-    float *by_row;             /* (column_tiles, lead, rows): likewise */
-    float *col_factor;         /* (lead, columns): 1 / sqrt(C) */
-};
-
-/* Where all of it lies behind `base`, which is aligned to 256. Gives its bytes, a multiple of 256; with NULL only these. */
-__host__ __device__ static inline int64_t lay_out(struct scratch *s, char *base, const struct cut &c, int lead,
-                                                  int rows, int columns, bool factored)
+__host__ __device__ static inline int64_t row_tiles_of(const struct adafactor_part &k)
 {
-    int64_t at = 0, l = factored ? lead : 0;
-    s->squares = (double *)base, at += c.tiles * 8;
-    s->weights = (double *)(base + at), at += c.tiles * 8;
-    s->sum_r = (double *)(base + at), at += l * c.row_tiles * 8;
-    at = (at + 15) / 16 * 16;
-    s->by_column = (float *)(base + at), at += l * c.row_tiles * columns * 4;
-    at = (at + 15) / 16 * 16;
-    s->by_row = (float *)(base + at), at += l * c.column_tiles * rows * 4;
-    at = (at + 15) / 16 * 16;
-    s->col_factor = (float *)(base + at), at += l * columns * 4;
-    return (at + 255) / 256 * 256;
+    return k.lead * k.row_tiles;
+}
+
+/* How many tiles, or pieces, all ranks have: those of all matrices. */
+__device__ static inline int64_t tiles_of_all(const struct adafactor_row &r)
+{
+    if (r.v)
+        return (r.elements + FLAT - 1) / FLAT;
+    return r.elements / (r.k.whole_rows * r.k.columns) * adafactor_row_tiles(r.k.whole_rows) * r.k.column_tiles;
 }
 
 /* The tile of a block. */
 struct tile {
-    struct scratch s;
-    struct cut c;
-    int64_t index;      /* within the tensor */
-    int matrix, at_row; /* number of the matrix, and of the tile among its rows */
+    int64_t index;     /* within the part */
+    int64_t row_index; /* of the row of tiles that it is in */
+    int64_t matrix;    /* counted through all of them */
     int at_column;
     int rows, columns; /* that it has */
-    int64_t row;       /* its first, counted through all matrices */
+    int64_t row;       /* its first, counted through those of the part */
     int column;
 };
 
-/* Tile number `index` of a tensor. */
+/* Tile number `index` of a part. */
 __device__ static inline struct tile find_tile(const struct adafactor_row &r, int64_t index)
 {
-    struct tile t;
-    bool factored = r.v == NULL;
-    t.c = cut_tensor(r.u.n, r.lead, r.rows, r.columns, factored);
-    lay_out(&t.s, r.scratch, t.c, r.lead, r.rows, r.columns, factored);
+    const struct adafactor_part &k = r.k;
+    struct tile t = {};
     t.index = index;
-    int in_matrix = (int)(t.index % ((int64_t)t.c.row_tiles * t.c.column_tiles));
-    t.matrix = (int)(t.index / ((int64_t)t.c.row_tiles * t.c.column_tiles));
-    t.at_row = in_matrix / t.c.column_tiles;
-    t.at_column = in_matrix % t.c.column_tiles;
-    t.row = (int64_t)t.matrix * r.rows + t.at_row * ROWS;
-    t.column = t.at_column * COLUMNS;
-    t.rows = min(ROWS, r.rows - t.at_row * ROWS);
-    t.columns = min(COLUMNS, r.columns - t.column);
+    if (r.v)
+        return t;
+    t.row_index = index / k.column_tiles;
+    t.at_column = (int)(index % k.column_tiles);
+    int64_t matrix = t.row_index / k.row_tiles, in_matrix = t.row_index % k.row_tiles * ADAFACTOR_ROWS;
+    t.matrix = k.matrix + matrix;
+    t.row = matrix * k.rows + in_matrix;
+    t.column = t.at_column * ADAFACTOR_COLUMNS;
+    t.rows = (int)min((int64_t)ADAFACTOR_ROWS, k.rows - in_matrix);
+    t.columns = (int)min((int64_t)ADAFACTOR_COLUMNS, k.columns - t.column);
     return t;
 }
 
