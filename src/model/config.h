@@ -52,6 +52,13 @@ enum layer_facts {
 struct decoder_norms {
     const char *attention, *attention_out; /* before the block and behind it */
     const char *mlp, *mlp_out;
+    const char *last; /* the whole name of the one behind the layers */
+};
+
+/* Names of a layer's products behind its prefix. */
+struct decoder_products {
+    const char *attention_out;
+    const char *gate, *up, *down; /* of the feed-forward block; gate NULL: it has none */
 };
 
 /* What of queries and keys is normalised before attention: nothing, each head by itself, all heads as one. */
@@ -66,17 +73,22 @@ struct experts_config {
     double balance;            /* how much of the loss that balances experts a language model's has; 0: none */
 };
 
-/* Decoders of Llama's kind (decoder.h). */
+/* Decoders of Llama's kind (decoder.h). Of model_config's dropouts dropout_embedding and dropout_hidden, behind each block, are theirs too. */
 struct decoder_config {
     const struct decoder_norms *norms;
+    const struct decoder_products *products;
     int64_t kv_heads, head_size, intermediate_size;
     int64_t window; /* keys that a layer sees that slides, with the query's own; 0: all */
     enum act act;
     double norm_eps;
     bool qkv_bias, out_bias, mlp_bias;
+    bool head_bias; /* of the output's embeddings */
     enum head_norms head_norms;
+    bool layer_norms;       /* norms subtract the mean and have a bias, else they are RMS norms */
     bool one_plus;          /* norms multiply by 1 + weight */
+    bool parallel;          /* both blocks of a layer read what the norm before attention makes */
     bool fused;             /* files have qkv_proj and gate_up_proj whole */
+    double rotary_part;     /* of a head that turns, where the file names none; 0: all */
     double embedding_scale; /* of what enters the first layer; 0: 1 */
     double branch_scale;    /* of what a block adds to the stream; 0: 1 */
     double head_scale;      /* of what the output's embeddings are multiplied by; 0: 1 */

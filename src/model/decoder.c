@@ -26,13 +26,17 @@ static int read_heads(json_t *o, const char *path, struct model_config *c, struc
     return config_check_heads(c, path, "hidden_size", "num_attention_heads", err);
 }
 
-static const struct decoder_norms llama_norms = {.attention = "input_layernorm", .mlp = "post_attention_layernorm"};
+static const struct decoder_norms llama_norms = {
+    .attention = "input_layernorm", .mlp = "post_attention_layernorm", .last = "model.norm"};
+static const struct decoder_products llama_products = {
+    .attention_out = "self_attn.o_proj", .gate = "mlp.gate_proj", .up = "mlp.up_proj", .down = "mlp.down_proj"};
 
 int decoder_config(json_t *o, const char *path, struct model_config *c, double theta, struct snug_err *err)
 {
     struct decoder_config *own = &c->own.decoder;
-    c->init_std = 0.02;
+    c->init_std = c->init_std > 0 ? c->init_std : 0.02;
     own->norms = own->norms ? own->norms : &llama_norms;
+    own->products = own->products ? own->products : &llama_products;
     TRY(json_get_int(o, path, "hidden_size", true, 1, 1 << 20, &c->hidden_size, err));
     TRY(json_get_int(o, path, "num_hidden_layers", true, 1, MAX_LAYERS, &c->layers, err));
     TRY(json_get_int(o, path, "intermediate_size", true, 1, 1 << 22, &own->intermediate_size, err));
@@ -45,8 +49,11 @@ int decoder_config(json_t *o, const char *path, struct model_config *c, double t
     TRY(config_act(o, path, "hidden_act", ACT_silu, &own->act, err));
     TRY(read_heads(o, path, c, err));
     TRY(config_tied(o, path, c, err));
-    const struct rotary_model r = {
-        .head_size = own->head_size, .positions = c->longest, .theta = theta, .layer_type = "full_attention"};
+    const struct rotary_model r = {.head_size = own->head_size,
+                                   .positions = c->longest,
+                                   .theta = theta,
+                                   .part = own->rotary_part,
+                                   .layer_type = "full_attention"};
     return rotary_read(o, path, &r, &c->rotary[ROTARY_ALL], err);
 }
 
@@ -115,23 +122,42 @@ int decoder_unturned(json_t *o, const char *path, struct model_config *c, int64_
 
 /* ---- the forward pass ---- */
 
-/* The residual stream is res + branch; the norm of the next block adds them. */
+/* The residual stream is res + dropout(branch), rows with these coords; the norm of the next block adds them. */
 struct stream {
-    int branch, res;
+    int branch, res, coords;
 };
 
-static struct op_rms_norm rms_norm(struct build *b, int x, int res, const char *prefix)
+/* A norm's output; *read is what it read: `res` + dropout(x), or x where res is 0. */
+static int norm_of(struct build *b, int x, int res, int coords, const char *prefix, int *read)
 {
     const struct decoder_config *own = &b->c->own.decoder;
-    return build_rms_norm(b, x, res, prefix, own->norm_eps, own->one_plus);
+    if (own->layer_norms) {
+        double p = res ? build_p(b, b->c->dropout_hidden) : 0;
+        struct norm_options o = {.res = res, .coords = coords, .p = p, .eps = own->norm_eps, .site = b->site++};
+        struct op_norm n = build_norm(b, x, prefix, o);
+        *read = n.h ? n.h : x;
+        return n.y;
+    }
+    struct op_rms_norm n = build_rms_norm(b, x, res, prefix, own->norm_eps, own->one_plus);
+    *read = n.h ? n.h : x;
+    return n.y;
 }
 
 /* Gives the norm's output; the stream becomes what the norm read. */
 static int norm(struct build *b, struct stream *s, const char *prefix)
 {
-    struct op_rms_norm n = rms_norm(b, s->branch, s->res, prefix);
-    s->res = n.h ? n.h : s->branch;
-    return n.y;
+    return norm_of(b, s->branch, s->res, s->coords, prefix, &s->res);
+}
+
+/* Gives the stream as one value, which it becomes. */
+static int stream_sum(struct build *b, struct stream *s)
+{
+    if (!s->res)
+        return s->res = s->branch;
+    double p = build_p(b, b->c->dropout_hidden);
+    struct op_add n = {.a = s->res, .b = build_dropout(b, s->branch, s->coords, p)};
+    emit_add(b->g, &n);
+    return s->res = n.y;
 }
 
 static const char *of_layer(struct build *b, int i, const char *name)
@@ -202,22 +228,24 @@ static int feed_forward(struct build *b, int i, int v)
     int64_t H = b->c->hidden_size, F = own->intermediate_size;
     if (own->layer[i] & LAYER_EXPERTS)
         return build_experts(b, of_layer(b, i, ""), v, &own->experts, own->act);
-    const struct part parts[] = {{of_layer(b, i, "mlp.gate_proj"), F}, {of_layer(b, i, "mlp.up_proj"), F}};
-    v = joined(b, i, v, "mlp.gate_up_proj", parts, 2, own->mlp_bias);
-    struct op_glu gate = {.x = v, .act = own->act};
-    emit_glu(b->g, &gate);
-    return build_linear(b, gate.y, of_layer(b, i, "mlp.down_proj"), F, H, product(b, own->mlp_bias));
+    const struct decoder_products *p = own->products;
+    if (p->gate) {
+        const struct part parts[] = {{of_layer(b, i, p->gate), F}, {of_layer(b, i, p->up), F}};
+        struct op_glu gate = {.x = joined(b, i, v, "mlp.gate_up_proj", parts, 2, own->mlp_bias), .act = own->act};
+        emit_glu(b->g, &gate);
+        v = gate.y;
+    } else {
+        struct layer_options up = product(b, own->mlp_bias);
+        up.act = own->act;
+        v = build_linear(b, v, of_layer(b, i, p->up), H, F, up);
+    }
+    return build_linear(b, v, of_layer(b, i, p->down), F, H, product(b, own->mlp_bias));
 }
 
 /* What a block reads: the stream, normalised where the layer has a norm before it. */
 static int norm_in(struct build *b, struct stream *s, int i, const char *name)
 {
-    if (name)
-        return norm(b, s, of_layer(b, i, name));
-    struct op_add sum = {.a = s->res, .b = s->branch};
-    if (sum.a)
-        emit_add(b->g, &sum);
-    return s->res = sum.a ? sum.y : s->branch;
+    return name ? norm(b, s, of_layer(b, i, name)) : stream_sum(b, s);
 }
 
 static int scaled(struct build *b, int v, double by)
@@ -232,7 +260,8 @@ static int scaled(struct build *b, int v, double by)
 /* What a block adds to the stream: its output, normalised where the layer has a norm behind it. */
 static int branch(struct build *b, int i, int v, const char *name)
 {
-    v = name ? rms_norm(b, v, 0, of_layer(b, i, name)).y : v;
+    int read;
+    v = name ? norm_of(b, v, 0, 0, of_layer(b, i, name), &read) : v;
     return scaled(b, v, b->c->own.decoder.branch_scale);
 }
 
@@ -240,16 +269,21 @@ static int branch(struct build *b, int i, int v, const char *name)
 static void layer(struct build *b, struct stream *s, int i, const int *tables)
 {
     const struct decoder_config *own = &b->c->own.decoder;
-    int v = attend(b, i, norm_in(b, s, i, own->norms->attention), tables);
+    int entered = norm_in(b, s, i, own->norms->attention), v = attend(b, i, entered, tables);
     if (!model_task(b->c)->per_token && i == b->c->layers - 1) {
         v = build_last_rows(b, v);
+        entered = own->parallel ? build_last_rows(b, entered) : 0;
         s->res = build_last_rows(b, s->res);
+        s->coords = b->in.samples;
     }
-    v = build_linear(b, v, of_layer(b, i, "self_attn.o_proj"), b->c->heads * own->head_size, b->c->hidden_size,
-                     product(b, own->out_bias));
+    v = build_linear(b, v, of_layer(b, i, own->products->attention_out), b->c->heads * own->head_size,
+                     b->c->hidden_size, product(b, own->out_bias));
     s->branch = branch(b, i, v, own->norms->attention_out);
-    v = feed_forward(b, i, norm_in(b, s, i, own->norms->mlp));
-    s->branch = branch(b, i, v, own->norms->mlp_out);
+    if (own->parallel)
+        stream_sum(b, s);
+    else
+        entered = norm_in(b, s, i, own->norms->mlp);
+    s->branch = branch(b, i, feed_forward(b, i, entered), own->norms->mlp_out);
 }
 
 int decoder_body(struct build *b)
@@ -259,7 +293,9 @@ int decoder_body(struct build *b)
     words.zero_row = c->pad_id;
     struct op_embed e = {.ids = b->in.ids, .table = WEIGHT(b, words, WORDS, DIM(c->vocab_size), DIM(c->hidden_size))};
     emit_embed(b->g, &e);
-    struct stream s = {.branch = scaled(b, e.y, c->own.decoder.embedding_scale)};
+    struct stream s = {.branch = build_dropout(b, scaled(b, e.y, c->own.decoder.embedding_scale), b->in.coords,
+                                               build_p(b, c->dropout_embedding)),
+                       .coords = b->in.coords};
     int tables[ROTARY_KINDS];
     for (int k = 0; k < ROTARY_KINDS; k++)
         tables[k] = c->rotary[k].pairs ? build_rotary_table(b, k) : 0;
@@ -269,15 +305,17 @@ int decoder_body(struct build *b)
     }
     b->g->layer = (int)c->layers + 1;
     b->more = build_balance_loss(b, &c->own.decoder.experts);
-    return norm(b, &s, "model.norm");
+    return norm(b, &s, c->own.decoder.norms->last);
 }
 
 static int words(struct build *b, int v)
 {
     const struct model_config *c = b->c;
+    bool bias = c->own.decoder.head_bias;
     if (c->untied)
-        return build_linear(b, v, "lm_head", c->hidden_size, c->vocab_size, product(b, false));
-    struct op_linear n = {.x = v, .w = graph_find(b->g, WORDS)};
+        return build_linear(b, v, "lm_head", c->hidden_size, c->vocab_size, product(b, bias));
+    struct op_linear n = {
+        .x = v, .w = graph_find(b->g, WORDS), .b = bias ? WEIGHT(b, b->zero, "lm_head.bias", DIM(c->vocab_size)) : 0};
     emit_linear(b->g, &n);
     return n.y;
 }

@@ -1,12 +1,12 @@
-/* decoder.h: decoders of Llama's kind: RMS norms, rotary positions, grouped heads, a gated feed-forward block. What differs are
- * facts of the architecture (struct decoder) and of its config.json (struct decoder_config). */
+/* decoder.h: decoders of Llama's kind: RMS norms, rotary positions, grouped heads, a gated feed-forward block. What differs, such as layer
+ * norms or a block without a gate, are facts of the architecture (struct decoder) and of its config.json (struct decoder_config). */
 #ifndef MODEL_DECODER_H
 #define MODEL_DECODER_H
 
 #include "model/build.h"
 
-/* Reads what Llama's config.json has, with its defaults but for those that are set in `c` before: norm_eps, longest, untied, the
- * sizes of heads, the biases, the window; `theta` is that of rope_theta. */
+/* Reads what Llama's config.json has, with its defaults but for those that are set in `c` before: norm_eps, longest, untied,
+ * init_std, the sizes of heads, the biases, the window, names; `theta` is that of rope_theta. */
 int decoder_config(json_t *o, const char *path, struct model_config *c, double theta, struct snug_err *err);
 
 /* Which layers see a window alone. `layer_types` says it where it stands; else all do where sliding_window is a number, but for
@@ -43,13 +43,17 @@ int decoder_classifier(struct build *b, int v);
 extern const struct tied_name decoder_tied[];
 extern const char *const decoder_ignored[];
 
-/* A row of model.c. */
+/* A row of model.c; the second, where there are other dropouts than attention's, too. */
 #define DECODER(type, prefix, its_heads, its_config, its_adapted, its_known, its_refused)                              \
+    DECODER_ROW(type, prefix, its_heads, its_config, its_adapted, its_known, its_refused, true)
+#define DROPPING_DECODER(type, prefix, its_heads, its_config, its_adapted, its_known, its_refused)                     \
+    DECODER_ROW(type, prefix, its_heads, its_config, its_adapted, its_known, its_refused, false)
+#define DECODER_ROW(type, prefix, its_heads, its_config, its_adapted, its_known, its_refused, attention_alone)         \
     {                                                                                                                  \
         .model_type = type, .class_prefix = prefix, .positions_key = "max_position_embeddings",                        \
         .base_prefix = "model.", .layer_prefix = "layers.", .tied = decoder_tied, .ignored = decoder_ignored,          \
         .heads = its_heads, .adapted = its_adapted, .config = its_config, .body = decoder_body,                        \
-        .only_attention_drops = true, .known = its_known, .refused = its_refused,                                      \
+        .only_attention_drops = attention_alone, .known = its_known, .refused = its_refused,                           \
     }
 
 #endif

@@ -181,6 +181,10 @@ CASES = {
     "olmo3": (T.Olmo3ForCausalLM, decoder(T.Olmo3Config, num_hidden_layers=4, hidden_size=24, num_attention_heads=3, num_key_value_heads=1,
                                           head_dim=None, sliding_window=3,
                                           rope_parameters=dict(full_attention=YARN, sliding_attention=dict(rope_type="default", rope_theta=10.0)))),
+    "phi": (T.PhiForCausalLM, decoder(T.PhiConfig, num_key_value_heads=None, head_dim=None, hidden_size=24, num_attention_heads=3,
+                                      rope_parameters=dict(rope_type="default", rope_theta=10.0, partial_rotary_factor=0.75))),
+    "phi_tied": (T.PhiForCausalLM, decoder(T.PhiConfig, tie_word_embeddings=True, hidden_act="gelu")),
+    "phi_classes": (T.PhiForSequenceClassification, decoder(T.PhiConfig, num_hidden_layers=3)),
     "phi3": (T.Phi3ForCausalLM, decoder(T.Phi3Config, hidden_size=24, num_attention_heads=3, num_key_value_heads=1, head_dim=None,
                                         partial_rotary_factor=0.75, sliding_window=5)),
     "qwen2": (T.Qwen2ForCausalLM, decoder(T.Qwen2Config, hidden_size=24, num_attention_heads=3, num_key_value_heads=1, head_dim=None,
@@ -201,6 +205,7 @@ CASES = {
     "smollm3": (T.SmolLM3ForCausalLM, decoder(T.SmolLM3Config, num_hidden_layers=4, hidden_size=24, num_attention_heads=3,
                                               num_key_value_heads=1, head_dim=None)),
 }
+WITHOUT_DEFAULTS = ["phi_classes"]  # of config.json
 
 
 for family, config in (("Bert", bert()), ("Roberta", roberta()), ("DistilBert", distilbert(qa_dropout=0.0)), ("Electra", electra()), ("Albert", albert()),
@@ -341,6 +346,17 @@ def expert_shares(model, d):
     return {"rows.expert_shares": torch.stack([shares.max(), shares.min()])}
 
 
+def leave_out_defaults(path):
+    """Of a config.json what its class has by default: what a reader must know without being told."""
+    was = T.AutoConfig.from_pretrained(path)
+    full, usual = json.load(open(path + "/config.json")), type(was)().to_dict()
+    kept = {k: v for k, v in full.items() if k in ("architectures", "model_type") or k not in usual or v != usual[k]}
+    with open(path + "/config.json", "w") as f:
+        json.dump(kept, f, indent=2, sort_keys=True)
+        f.write("\n")
+    assert T.AutoConfig.from_pretrained(path).to_dict() == was.to_dict(), path
+
+
 def golden(name, cls, cfg, seed):
     """False: with another seed."""
     g = torch.Generator().manual_seed(seed)
@@ -361,6 +377,8 @@ def golden(name, cls, cfg, seed):
     if name == "gemma":  # as its first releases have it, who mean what transformers makes of it
         text = open(path + "/config.json").read().replace('"gelu_pytorch_tanh"', '"gelu"')
         open(path + "/config.json", "w").write(text)
+    if name in WITHOUT_DEFAULTS:
+        leave_out_defaults(path)
 
     model = model.double().eval()
     windows = getattr(cfg, "sliding_window", None)

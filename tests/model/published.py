@@ -108,6 +108,13 @@ GEMMA3 = dict(architectures=["Gemma3ForCausalLM"], attention_bias=False, attenti
               max_position_embeddings=32768, model_type="gemma3_text", num_attention_heads=4, num_hidden_layers=26, num_key_value_heads=1,
               pad_token_id=0, query_pre_attn_scalar=256, rms_norm_eps=1e-06, rope_local_base_freq=10000, rope_scaling=None,
               rope_theta=1000000, sliding_window=512, sliding_window_pattern=6, use_cache=True, vocab_size=262144)
+PHI2 = dict(architectures=["PhiForCausalLM"], attention_dropout=0.0, bos_token_id=50256, embd_pdrop=0.0, eos_token_id=50256,
+            hidden_act="gelu_new", hidden_size=2560, initializer_range=0.02, intermediate_size=10240, layer_norm_eps=1e-05,
+            max_position_embeddings=2048, model_type="phi", num_attention_heads=32, num_hidden_layers=32, num_key_value_heads=32,
+            partial_rotary_factor=0.4, qk_layernorm=False, resid_pdrop=0.1, rope_scaling=None, rope_theta=10000.0,
+            tie_word_embeddings=False, use_cache=True, vocab_size=51200)
+PHI1_5 = {**PHI2, **dict(bos_token_id=None, eos_token_id=None, hidden_size=2048, intermediate_size=8192, num_hidden_layers=24,
+                         num_key_value_heads=None, partial_rotary_factor=0.5, resid_pdrop=0.0)}
 PHI3 = dict(architectures=["Phi3ForCausalLM"], attention_bias=False, attention_dropout=0.0, bos_token_id=1, embd_pdrop=0.0, eos_token_id=32000,
             auto_map={"AutoConfig": "configuration_phi3.Phi3Config", "AutoModelForCausalLM": "modeling_phi3.Phi3ForCausalLM"},
             hidden_act="silu", hidden_size=3072, initializer_range=0.02, intermediate_size=8192, max_position_embeddings=4096,
@@ -197,6 +204,8 @@ MODELS = {
     "pythia-160m": (PYTHIA, 2048),
     "gemma-2-2b": (GEMMA2, 8192),
     "gemma-3-1b-it": (GEMMA3, 32768),
+    "phi-1_5": (PHI1_5, 2048),
+    "phi-2": (PHI2, 2048),
     "Phi-3-mini-4k-instruct": (PHI3, 4096),
     "OLMo-2-0425-1B": (OLMO2, 4096),
     "t5-small": (T5, NO_LIMIT),

@@ -7,8 +7,8 @@
 #include <math.h>
 #include <unistd.h>
 
-static const char *const models[] = {"gpt2", "llama", "gemma2", "granite",
-                                     "bert_mlm"}; /* tied, untied, capped, scaled, with a bias */
+static const char *const models[] = {"gpt2",     "llama", "gemma2", "granite",
+                                     "bert_mlm", "phi"}; /* tied, untied, capped, scaled, with a bias, both */
 enum { N_MODELS = sizeof models / sizeof *models };
 
 static void gradients_are_those_of_transformers(void **state)

@@ -52,6 +52,8 @@ static const struct model {
               {"roberta_answers", false},
               {"distilbert_answers", false},
               {"modernbert_answers", false},
+              {"phi", false},
+              {"phi_classes", true},
               {"phi3", false},
               {"qwen2", false},
               {"qwen3", false},

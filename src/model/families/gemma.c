@@ -10,7 +10,8 @@
 static const struct decoder_norms norms = {.attention = "input_layernorm",
                                            .attention_out = "post_attention_layernorm",
                                            .mlp = "pre_feedforward_layernorm",
-                                           .mlp_out = "post_feedforward_layernorm"};
+                                           .mlp_out = "post_feedforward_layernorm",
+                                           .last = "model.norm"};
 
 /* What all have. */
 static int config(json_t *o, const char *path, struct model_config *c, double theta, struct snug_err *err)
