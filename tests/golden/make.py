@@ -204,8 +204,13 @@ CASES = {
                                                        router_aux_loss_coef=1.5)),
     "smollm3": (T.SmolLM3ForCausalLM, decoder(T.SmolLM3Config, num_hidden_layers=4, hidden_size=24, num_attention_heads=3,
                                               num_key_value_heads=1, head_dim=None)),
+    "starcoder2": (T.Starcoder2ForCausalLM, decoder(T.Starcoder2Config, hidden_size=24, num_attention_heads=6, head_dim=None, sliding_window=3,
+                                                    rope_parameters=dict(rope_type="default", rope_theta=10.0), initializer_range=0.1)),
+    "starcoder2_plain": (T.Starcoder2ForCausalLM, decoder(T.Starcoder2Config, use_bias=False, tie_word_embeddings=False, hidden_act="silu")),
+    "starcoder2_classes": (T.Starcoder2ForSequenceClassification, decoder(T.Starcoder2Config, num_hidden_layers=3,
+                                                                                 rope_parameters=dict(rope_type="default", rope_theta=10.0))),
 }
-WITHOUT_DEFAULTS = ["phi_classes"]  # of config.json
+WITHOUT_DEFAULTS = ["phi_classes", "starcoder2_classes", "starcoder2_plain"]  # of config.json
 
 
 for family, config in (("Bert", bert()), ("Roberta", roberta()), ("DistilBert", distilbert(qa_dropout=0.0)), ("Electra", electra()), ("Albert", albert()),

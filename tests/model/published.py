@@ -141,6 +141,11 @@ GEMMA = dict(architectures=["GemmaForCausalLM"], attention_bias=False, attention
              hidden_act="gelu", hidden_size=2048, initializer_range=0.02, intermediate_size=16384, max_position_embeddings=8192,
              model_type="gemma", num_attention_heads=8, num_hidden_layers=18, num_key_value_heads=1, pad_token_id=0, rms_norm_eps=1e-06,
              rope_scaling=None, rope_theta=10000.0, use_cache=True, vocab_size=256000)
+STARCODER2 = dict(architectures=["Starcoder2ForCausalLM"], attention_dropout=0.1, bos_token_id=0, embedding_dropout=0.1, eos_token_id=0,
+                  hidden_act="gelu_pytorch_tanh", hidden_size=3072, initializer_range=0.018042, intermediate_size=12288,
+                  max_position_embeddings=16384, mlp_type="default", model_type="starcoder2", norm_epsilon=1e-05, num_attention_heads=24,
+                  num_hidden_layers=30, num_key_value_heads=2, residual_dropout=0.1, rope_theta=999999.4420358813, sliding_window=4096,
+                  use_bias=True, use_cache=True, vocab_size=49152)
 T5 = dict(architectures=["T5ForConditionalGeneration"], d_ff=2048, d_kv=64, d_model=512, decoder_start_token_id=0, dropout_rate=0.1,
           eos_token_id=1, initializer_factor=1.0, is_encoder_decoder=True, layer_norm_epsilon=1e-06, model_type="t5", n_positions=512,
           num_heads=8, num_layers=6, output_past=True, pad_token_id=0, relative_attention_num_buckets=32, vocab_size=32128)
@@ -201,6 +206,9 @@ MODELS = {
     "gemma-2b": (GEMMA, 8192),
     "granite-3.3-2b-instruct": (GRANITE, 131072),
     "Olmo-3-1025-7B": (OLMO3, 65536),
+    "starcoder2-3b": (STARCODER2, 16384),
+    "starcoder2-15b": ({**STARCODER2, "hidden_size": 6144, "initializer_range": 0.01275, "intermediate_size": 24576, "num_attention_heads": 48,
+                        "num_hidden_layers": 40, "num_key_value_heads": 4, "rope_theta": 100000, "tie_word_embeddings": False}, 16384),
     "pythia-160m": (PYTHIA, 2048),
     "gemma-2-2b": (GEMMA2, 8192),
     "gemma-3-1b-it": (GEMMA3, 32768),

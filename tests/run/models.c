@@ -60,6 +60,8 @@ static const struct model {
               {"qwen3_moe", false},
               {"qwen3_moe_classes", true},
               {"smollm3", false},
+              {"starcoder2", false},
+              {"starcoder2_classes", true},
               {"t5", false},
               {"t5_gated", false},
               {"mt5", false},
