@@ -215,11 +215,12 @@ int adapter_config_make(const struct adapter_wishes *w, json_t **out, struct snu
     size_t i;
     json_array_foreach(heads, i, head) if (!has(saved, json_string_value(head))) json_array_append(saved, head);
     json_decref(heads);
-    *out = json_pack("{s:s,s:s?,s:s,s:s,s:b,s:b,s:b,s:I,s:f,s:f,s:b,s:b,s:o,s:o?,s:o,s:{},s:{}}", "peft_type", "LORA",
-                     "task_type", w->task_type, "base_model_name_or_path", w->base, "bias", "none", "fan_in_fan_out", 0,
-                     "inference_mode", 1, "init_lora_weights", 1, "r", (json_int_t)w->r, "lora_alpha", w->alpha,
-                     "lora_dropout", w->dropout, "use_rslora", w->rslora, "use_dora", w->dora, "target_modules",
-                     targets_of(w->targets), "target_parameters", w->parameters ? list_of(w->parameters) : NULL,
-                     "modules_to_save", saved, "rank_pattern", "alpha_pattern");
+    *out =
+        json_pack("{s:s,s:s?,s:s,s:s,s:b,s:b,s:b,s:I,s:f,s:f,s:b,s:b,s:o,s:o?,s:s?,s:o,s:{},s:{}}", "peft_type", "LORA",
+                  "task_type", w->task_type, "base_model_name_or_path", w->base, "bias", "none", "fan_in_fan_out", 0,
+                  "inference_mode", 1, "init_lora_weights", 1, "r", (json_int_t)w->r, "lora_alpha", w->alpha,
+                  "lora_dropout", w->dropout, "use_rslora", w->rslora, "use_dora", w->dora, "target_modules",
+                  targets_of(w->targets), "target_parameters", w->parameters ? list_of(w->parameters) : NULL,
+                  "exclude_modules", w->excluded, "modules_to_save", saved, "rank_pattern", "alpha_pattern");
     return *out ? SNUG_OK : err_no_memory(err, 1 << 12);
 }

@@ -33,6 +33,7 @@ struct adapter_wishes {
     const char *targets;    /* names, "all-linear", or one regular expression, told by characters that no name has */
     const char *parameters; /* names, or ends of names, of weights of experts */
     const char *saved;
+    const char *excluded;  /* an expression for modules without an adapter */
     const char *base;      /* path of the model's folder */
     const char *task_type; /* PEFT's word: SEQ_CLS, CAUSAL_LM; NULL: none */
     const char *

@@ -25,6 +25,8 @@ const char *const model_dir_carried[MODEL_DIR_CARRIED] = {
     "generation_config.json",
     "chat_template.jinja",
     "chat_template.json",
+    "preprocessor_config.json",
+    "processor_config.json",
     "modules.json",
     "sentence_bert_config.json",
     "config_sentence_transformers.json",

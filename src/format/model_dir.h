@@ -13,8 +13,8 @@ struct model_tensor {
     const struct st_file *file;
 };
 
-enum { MODEL_DIR_CARRIED = 27 };
-/* The files of tokenizer and generation, and of a sentence-embedding model's other modules, which a result takes over as they are.
+enum { MODEL_DIR_CARRIED = 29 };
+/* The files of tokenizer, pictures and generation, and of a sentence-embedding model's other modules, which a result takes over as they are.
  * Those of modules lie in folders of their own: FOLDER/NAME. */
 extern const char *const model_dir_carried[MODEL_DIR_CARRIED];
 

@@ -112,6 +112,27 @@ static int refuse_own_code(json_t *o, const char *path, const struct model_confi
     return json_is_object(map) ? SNUG_OK : refused_present(o, path, "auto_map", err);
 }
 
+json_t *model_settings(const struct model_arch *a, json_t *o)
+{
+    return a->part ? json_object_get(o, a->part) : o;
+}
+
+/* Those of the architecture. */
+static int read_own(json_t *o, const char *path, struct model_config *c, struct snug_err *err)
+{
+    json_t *own = model_settings(c->arch, o);
+    char text[64];
+    if (!json_is_object(own))
+        return err_set(err, SNUG_ERR_INPUT, "%s: %s is %s; write the settings of the text model there, {...}", path,
+                       c->arch->part, own ? json_value_text(own, text) : "missing");
+    TRY(c->arch->config(own, path, c, err));
+    if (own != o) {
+        TRY(refused_check(refused_everywhere, own, path, c, err));
+        TRY(config_tied(o, path, c, err));
+    }
+    return refused_check(c->arch->refused, own, path, c, err);
+}
+
 int model_config_read(json_t *o, const char *path, struct model_config *c, struct snug_err *err)
 {
     *c = (struct model_config){.pad_id = -1, .dropout_classifier = -1};
@@ -127,11 +148,10 @@ int model_config_read(json_t *o, const char *path, struct model_config *c, struc
     TRY(refuse_own_code(o, path, c, err));
     TRY(read_labels(o, path, c, err));
     TRY(read_problem(o, path, c, err));
-    TRY(c->arch->config(o, path, c, err));
-    TRY(refused_check(c->arch->refused, o, path, c, err));
+    TRY(read_own(o, path, c, err));
     c->file_layers = c->file_layers ? c->file_layers : c->layers;
     if (!c->rotary[ROTARY_ALL].pairs)
-        TRY(refused_present(o, path, "rope_scaling", err));
+        TRY(refused_present(model_settings(c->arch, o), path, "rope_scaling", err));
     if (c->pad_id >= c->vocab_size)
         return err_set(err, SNUG_ERR_INPUT, "%s: pad_token_id %lld is not below vocab_size %lld; correct one", path,
                        (long long)c->pad_id, (long long)c->vocab_size);

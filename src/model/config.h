@@ -52,7 +52,7 @@ enum layer_facts {
 struct decoder_norms {
     const char *attention, *attention_out; /* before the block and behind it */
     const char *mlp, *mlp_out;
-    const char *last; /* the whole name of the one behind the layers */
+    const char *last; /* the one behind the layers */
 };
 
 /* Names of a layer's products behind its prefix. */

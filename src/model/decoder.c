@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#define WORDS "model.embed_tokens.weight"
+#define WORDS "embed_tokens.weight"
 
 /* ---- config.json ---- */
 
@@ -12,7 +12,7 @@
 static int read_heads(json_t *o, const char *path, struct model_config *c, struct snug_err *err)
 {
     struct decoder_config *own = &c->own.decoder;
-    TRY(json_get_int(o, path, "num_attention_heads", true, 1, 4095, &c->heads, err));
+    TRY(json_get_int(o, path, "num_attention_heads", !c->heads, 1, 4095, &c->heads, err));
     own->kv_heads = own->kv_heads ? own->kv_heads : c->heads;
     TRY(json_get_int(o, path, "num_key_value_heads", false, 1, 4095, &own->kv_heads, err));
     TRY(json_get_int(o, path, "head_dim", false, 1, 1 << 16, &own->head_size, err));
@@ -27,7 +27,7 @@ static int read_heads(json_t *o, const char *path, struct model_config *c, struc
 }
 
 static const struct decoder_norms llama_norms = {
-    .attention = "input_layernorm", .mlp = "post_attention_layernorm", .last = "model.norm"};
+    .attention = "input_layernorm", .mlp = "post_attention_layernorm", .last = "norm"};
 static const struct decoder_products llama_products = {
     .attention_out = "self_attn.o_proj", .gate = "mlp.gate_proj", .up = "mlp.up_proj", .down = "mlp.down_proj"};
 
@@ -40,7 +40,7 @@ int decoder_config(json_t *o, const char *path, struct model_config *c, double t
     TRY(json_get_int(o, path, "hidden_size", true, 1, 1 << 20, &c->hidden_size, err));
     TRY(json_get_int(o, path, "num_hidden_layers", true, 1, MAX_LAYERS, &c->layers, err));
     TRY(json_get_int(o, path, "intermediate_size", true, 1, 1 << 22, &own->intermediate_size, err));
-    TRY(json_get_int(o, path, "vocab_size", true, 1, 1 << 24, &c->vocab_size, err));
+    TRY(json_get_int(o, path, "vocab_size", !c->vocab_size, 1, 1 << 24, &c->vocab_size, err));
     TRY(json_get_int(o, path, "max_position_embeddings", false, 1, 1 << 30, &c->longest, err));
     TRY(json_get_int(o, path, "pad_token_id", false, 0, 1 << 24, &c->pad_id, err));
     TRY(json_get_real(o, path, "rms_norm_eps", false, 1e-300, 1, &own->norm_eps, err));
@@ -160,9 +160,14 @@ static int stream_sum(struct build *b, struct stream *s)
     return s->res = n.y;
 }
 
+static const char *of_body(struct build *b, const char *name)
+{
+    return graph_name(b->g, "%s%s", b->c->arch->base_prefix, name);
+}
+
 static const char *of_layer(struct build *b, int i, const char *name)
 {
-    return graph_name(b->g, "model.layers.%d.%s", i, name);
+    return graph_name(b->g, "%slayers.%d.%s", b->c->arch->base_prefix, i, name);
 }
 
 static struct layer_options product(const struct build *b, bool bias)
@@ -291,7 +296,8 @@ int decoder_body(struct build *b)
     const struct model_config *c = b->c;
     struct init words = b->normal;
     words.zero_row = c->pad_id;
-    struct op_embed e = {.ids = b->in.ids, .table = WEIGHT(b, words, WORDS, DIM(c->vocab_size), DIM(c->hidden_size))};
+    struct op_embed e = {.ids = b->in.ids,
+                         .table = WEIGHT(b, words, of_body(b, WORDS), DIM(c->vocab_size), DIM(c->hidden_size))};
     emit_embed(b->g, &e);
     struct stream s = {.branch = build_dropout(b, scaled(b, e.y, c->own.decoder.embedding_scale), b->in.coords,
                                                build_p(b, c->dropout_embedding)),
@@ -305,7 +311,7 @@ int decoder_body(struct build *b)
     }
     b->g->layer = (int)c->layers + 1;
     b->more = build_balance_loss(b, &c->own.decoder.experts);
-    return norm(b, &s, c->own.decoder.norms->last);
+    return norm(b, &s, of_body(b, c->own.decoder.norms->last));
 }
 
 static int words(struct build *b, int v)
@@ -314,8 +320,9 @@ static int words(struct build *b, int v)
     bool bias = c->own.decoder.head_bias;
     if (c->untied)
         return build_linear(b, v, "lm_head", c->hidden_size, c->vocab_size, product(b, bias));
-    struct op_linear n = {
-        .x = v, .w = graph_find(b->g, WORDS), .b = bias ? WEIGHT(b, b->zero, "lm_head.bias", DIM(c->vocab_size)) : 0};
+    struct op_linear n = {.x = v,
+                          .w = graph_find(b->g, of_body(b, WORDS)),
+                          .b = bias ? WEIGHT(b, b->zero, "lm_head.bias", DIM(c->vocab_size)) : 0};
     emit_linear(b->g, &n);
     return n.y;
 }
@@ -337,7 +344,7 @@ int decoder_classifier(struct build *b, int v)
     return build_linear(b, v, "score", b->c->hidden_size, b->c->num_labels, o);
 }
 
-const struct tied_name decoder_tied[] = {{"lm_head.weight", WORDS}, {0}};
+const struct tied_name decoder_tied[] = {{"lm_head.weight", "model." WORDS}, {0}};
 
 /* Frequencies, which older versions saved. */
 const char *const decoder_ignored[] = {"rotary_emb.inv_freq", NULL};

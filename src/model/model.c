@@ -11,6 +11,7 @@
     A(electra)                                                                                                         \
     A(gemma)                                                                                                           \
     A(gemma2)                                                                                                          \
+    A(gemma3)                                                                                                          \
     A(gemma3_text)                                                                                                     \
     A(gpt2)                                                                                                            \
     A(gpt_neox)                                                                                                        \

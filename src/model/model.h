@@ -46,6 +46,11 @@ struct tied_name {
     const char *name, *weight;
 };
 
+/* What the names of some weights begin with, and with what in files. */
+struct spelled_name {
+    const char *name, *in_files;
+};
+
 struct model_arch {
     const char *model_type;    /* of config.json */
     const char *known;         /* well-known models, as docs/models.md lists them */
@@ -56,8 +61,16 @@ struct model_arch {
     const char *base_prefix; /* of the base model's; files of the bare base model leave it out */
     /* Behind that, up to the number: of the layers' tensors, or of those of groups of layers that share weights. */
     const char *layer_prefix;
-    const char *second_prefix;      /* likewise, of the second of two stacks; NULL: there is one */
-    const struct tied_name *tied;   /* up to a row of NULL */
+    const char *second_prefix;    /* likewise, of the second of two stacks; NULL: there is one */
+    const struct tied_name *tied; /* up to a row of NULL */
+    /* Of the text model of one that reads pictures, too: the object of config.json that its settings are in, how files spell its names
+     * (up to a row of NULL), and what the names of the other tensors there begin with (up to NULL), which stay as they are. NULL: it is no
+     * such model. */
+    const char *part;
+    const char *alone; /* the model_type of the text model as a folder of its own */
+    const struct spelled_name *spelled;
+    const char *const *beside;
+    const char *excluded;           /* of adapters' modules, an expression for theirs (exclude_modules) */
     const char *const *ignored;     /* ends of the names of what is no weight; up to NULL */
     const struct model_head *heads; /* by enum model_task */
     bool only_attention_drops;      /* there is no dropout but attention's */
@@ -72,6 +85,9 @@ struct model_arch {
 };
 
 extern const struct model_arch *const model_archs[]; /* up to NULL */
+
+/* The settings of config.json `o` that are this model's own: `o`, or the part of it that they are in. */
+json_t *model_settings(const struct model_arch *a, json_t *o);
 
 /* The configured task's row, and its class, which goes into the config.json of the result. */
 const struct task *model_task(const struct model_config *c);
@@ -98,9 +114,15 @@ int model_build(const struct model_config *c, struct build_settings settings, st
 
 enum { MODEL_NAME_MAX = 600 };
 
+/* What transformers calls weight `name` in a file. */
+void model_file_name(const struct model_config *c, const char *name, char in_file[MODEL_NAME_MAX]);
+
 /* Spelling i of weight `name`, as files may have it: with or without the base model's prefix, behind "module.", or with
- * gamma and beta for a norm. The first is `name` itself. false: there are no more. */
+ * gamma and beta for a norm. The first is model_file_name's. false: there are no more. */
 bool model_spelling(const struct model_config *c, const char *name, int i, char spelling[MODEL_NAME_MAX]);
+
+/* Whether a tensor of a file is another part's, which a result takes over. */
+bool model_carries(const struct model_config *c, const char *name);
 
 /* Whether a tensor that is no weight of the programs needs no mention: a buffer, or a tied weight's second name. */
 bool model_ignores(const struct model_config *c, const char *name);

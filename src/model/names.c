@@ -25,10 +25,24 @@ static void spell_norm(const char *name, char spelling[MODEL_NAME_MAX])
             snprintf(spelling, MODEL_NAME_MAX, "%.*s%s", (int)(strlen(name) - strlen(old[i][0])), name, old[i][1]);
 }
 
+void model_file_name(const struct model_config *c, const char *name, char in_file[MODEL_NAME_MAX])
+{
+    const struct spelled_name *s = c->arch->spelled;
+    while (s && s->name && !begins(name, s->name))
+        s++;
+    bool other = s && s->name;
+    snprintf(in_file, MODEL_NAME_MAX, "%s%s", other ? s->in_files : "", name + (other ? strlen(s->name) : 0));
+}
+
 bool model_spelling(const struct model_config *c, const char *name, int i, char spelling[MODEL_NAME_MAX])
 {
     enum { AS_IT_IS, BEHIND_MODULE, OLD_NORM, SPELLINGS };
     const char *prefix = c->arch->base_prefix;
+    if (i == 0) {
+        model_file_name(c, name, spelling);
+        return true;
+    }
+    i -= c->arch->spelled ? 1 : 0; /* else the name as it is has been */
     bool bare = i >= SPELLINGS;
     if (i >= 2 * SPELLINGS || (bare && !begins(name, prefix)))
         return false;
@@ -40,13 +54,24 @@ bool model_spelling(const struct model_config *c, const char *name, int i, char 
     return true;
 }
 
-/* Behind "module." and the base model's prefix. */
+/* Of a name in a file, what stands behind "module." and the base model's prefix, however that is spelled. */
 static const char *bare_name(const struct model_config *c, const char *name)
 {
     const char *const prefixes[] = {"module.", c->arch->base_prefix};
+    for (const struct spelled_name *s = c->arch->spelled; s && s->name; s++)
+        if (begins(name, s->in_files)) /* the end of which is that of the name, where it is not the base model's */
+            return name + strlen(s->in_files) - (strcmp(s->name, c->arch->base_prefix) ? strlen(s->name) : 0);
     for (size_t i = 0; i < 2; i++)
         name += begins(name, prefixes[i]) ? strlen(prefixes[i]) : 0;
     return name;
+}
+
+bool model_carries(const struct model_config *c, const char *name)
+{
+    const char *const *beside = c->arch->beside;
+    while (beside && *beside && !begins(name, *beside))
+        beside++;
+    return beside && *beside;
 }
 
 bool model_ignores(const struct model_config *c, const char *name)

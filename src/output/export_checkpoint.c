@@ -5,6 +5,7 @@
 #include "checkpoint/internal.h"
 #include "format/json.h"
 #include "format/model_dir.h"
+#include "model/model.h"
 #include "output/export.h"
 #include "output/whose_files.h"
 #include "tokenizer/tokenizer.h"
@@ -25,14 +26,22 @@ struct source {
     bool opened;
     struct ckpt_dir out;
     struct arena arena;
-    char *beside;                           /* the folder that the step folder lies in */
+    char *beside; /* the folder that the step folder lies in */
+    struct {
+        const char *in_file; /* what the result calls it */
+        const struct st_tensor *tensor;
+    } * weights; /* (n_weights) of the checkpoint */
+    size_t n_weights;
     const char *tokenizer;                  /* the folder to copy from; NULL: the run had none, or it is made */
     struct model_made made[MODEL_DIR_MADE]; /* (n_made) out of a GGUF file */
     size_t n_made;
     char *languages[LANGUAGES_FILES]; /* texts of files that the run's languages have changed */
-    char *config;                     /* malloc'd */
-    char *adapter;                    /* the same: adapter_config.json of a run that trained an adapter, else NULL */
-    void *wide;                       /* a piece of a tensor as it is in the checkpoint */
+    struct model_config model; /* of the result; without an architecture where the checkpoint has no config.json */
+    struct model_dir base;     /* where what the result takes over beside its weights is */
+    bool opened_base;
+    char *config;  /* malloc'd */
+    char *adapter; /* the same: adapter_config.json of a run that trained an adapter, else NULL */
+    void *wide;    /* a piece of a tensor as it is in the checkpoint */
     size_t wide_bytes;
 };
 
@@ -120,6 +129,8 @@ static int make_config(struct source *s, struct snug_err *err)
                        "%s: the result's config.json is no object in it; take another checkpoint", s->found.path);
     }
     const char *key = json_object_get(config, "dtype") ? "dtype" : "torch_dtype";
+    if (config && model_config_read(config, s->found.path, &s->model, NULL))
+        s->model = (struct model_config){0}; /* none that this version trains: no more than names follow from it */
     int failed = !config || json_object_set_new(config, key, json_string(names[export_type(s)]));
     s->config = failed ? NULL : json_dumps(config, JSON_INDENT(2) | JSON_SORT_KEYS | JSON_REAL_PRECISION(17));
     json_decref(config);
@@ -155,12 +166,35 @@ static int check_range(const char *name, const uint16_t *half, const void *wide,
     return SNUG_OK;
 }
 
+/* What the result calls a weight; NULL: no memory. */
+static const char *file_name(struct source *s, const char *weight)
+{
+    char name[MODEL_NAME_MAX];
+    if (s->adapter)
+        return arena_printf(&s->arena, ADAPTER_PREFIX "%s", weight);
+    if (!s->model.arch)
+        return weight;
+    model_file_name(&s->model, weight, name);
+    return arena_strdup(&s->arena, name);
+}
+
+/* The weight of the checkpoint that a tensor of the result is; NULL: it is taken over. */
+static const struct st_tensor *find_weight(const struct source *s, const char *in_file)
+{
+    for (size_t i = 0; i < s->n_weights; i++)
+        if (!strcmp(s->weights[i].in_file, in_file))
+            return s->weights[i].tensor;
+    return NULL;
+}
+
 static int read_weight(void *ctx, const struct st_tensor *t, int64_t offset, void *to, size_t bytes,
                        struct snug_err *err)
 {
     struct source *s = ctx;
-    const struct st_tensor *in = st_find(&s->file, t->name + (s->adapter ? strlen(ADAPTER_PREFIX) : 0));
+    const struct st_tensor *in = find_weight(s, t->name);
     int64_t size = dtype_bytes(t->dtype, 1), first = offset / size, n = (int64_t)bytes / size;
+    if (!in)
+        return model_dir_read_part(&s->base, model_dir_find(&s->base, t->name), t->dtype, first, n, to, err);
     size_t wide_bytes = (size_t)dtype_bytes(in->dtype, n);
     if (wide_bytes > s->wide_bytes) {
         mem_free(s->wide);
@@ -202,24 +236,64 @@ static int open_output(struct source *s, struct snug_err *err)
     return whose_files_check(&f, files, n, err);
 }
 
-static int write_folder(struct source *s, struct snug_err *err)
+/* Where the parts beside the weights are: the folder that the run started from. */
+static int open_base(struct source *s, struct snug_err *err)
 {
-    struct st_tensor *tensors = arena_alloc(&s->arena, (s->file.n_tensors + 1) * sizeof *tensors);
-    size_t n = 0;
-    int64_t bytes = 1 << 20;
-    if (!tensors)
-        return err_no_memory(err, s->file.n_tensors * sizeof *tensors);
+    const char *folder = s->o->model ? s->o->model : json_string_value(recorded(s, "source"));
+    if (!s->model.arch || !s->model.arch->beside || s->adapter)
+        return SNUG_OK;
+    if (!folder)
+        return err_set(
+            err, SNUG_ERR_USAGE,
+            "%s: a result has parts beside its weights; give --model with the folder that the run started from",
+            s->found.path);
+    TRY(model_dir_open(s->io, folder, &s->base, err));
+    s->opened_base = true;
+    return SNUG_OK;
+}
+
+static void list_tensor(const struct source *s, const char *name, const struct st_tensor *like, struct st_tensor *to)
+{
+    *to = (struct st_tensor){.name = name, .dtype = export_type(s), .ndim = like->ndim};
+    memcpy(to->shape, like->shape, sizeof like->shape);
+}
+
+/* The result's tensors, in the arena: the checkpoint's weights, then what the base has beside them. */
+static int list_tensors(struct source *s, struct st_tensor **tensors, size_t *n, struct snug_err *err)
+{
+    size_t most = s->file.n_tensors + s->base.n_tensors + 1;
+    *tensors = arena_alloc(&s->arena, most * sizeof **tensors);
+    s->weights = arena_alloc(&s->arena, most * sizeof *s->weights);
+    if (!*tensors || !s->weights)
+        return err_no_memory(err, most * sizeof **tensors);
     for (size_t i = 0; i < s->file.n_tensors; i++) {
         const struct st_tensor *t = &s->file.tensors[i];
         if (is_state(&s->file, t->name))
             continue;
-        const char *name = s->adapter ? arena_printf(&s->arena, ADAPTER_PREFIX "%s", t->name) : t->name;
+        const char *name = file_name(s, t->name);
         if (!name)
             return err_no_memory(err, strlen(t->name));
-        tensors[n] = (struct st_tensor){.name = name, .dtype = export_type(s), .ndim = t->ndim};
-        memcpy(tensors[n].shape, t->shape, sizeof t->shape);
-        bytes += dtype_bytes(tensors[n++].dtype, st_elements(t));
+        s->weights[s->n_weights].in_file = name;
+        s->weights[s->n_weights++].tensor = t;
+        list_tensor(s, name, t, &(*tensors)[(*n)++]);
     }
+    for (size_t i = 0; i < s->base.n_tensors; i++) {
+        const struct st_tensor *t = s->base.tensors[i].tensor;
+        if (model_carries(&s->model, t->name))
+            list_tensor(s, t->name, t, &(*tensors)[(*n)++]);
+    }
+    return SNUG_OK;
+}
+
+static int write_folder(struct source *s, struct snug_err *err)
+{
+    struct st_tensor *tensors;
+    size_t n = 0;
+    int64_t bytes = 1 << 20;
+    TRY(open_base(s, err));
+    TRY(list_tensors(s, &tensors, &n, err));
+    for (size_t i = 0; i < n; i++)
+        bytes += dtype_bytes(tensors[i].dtype, st_elements(&tensors[i]));
     TRY(ckpt_dir_need_bytes(&s->out, 0, -1, bytes, err));
     struct export_model m = {.tensors = tensors,
                              .n_tensors = n,
@@ -268,6 +342,8 @@ int export_checkpoint(const struct io *io, const struct options *o, const char *
     int code = export_found(&s, err);
     if (s.opened)
         st_close(&s.file);
+    if (s.opened_base)
+        model_dir_close(&s.base);
     if (s.out.path)
         ckpt_dir_close(&s.out);
     ckpt_found_free(&s.found);

@@ -139,7 +139,7 @@ static int check_unknown(const struct model_dir *d, const struct model_config *c
     const char *first = NULL;
     for (size_t i = 0; i < d->n_tensors; i++) {
         const char *name = d->tensors[i].tensor->name;
-        if (used[i] || model_ignores(c, name))
+        if (used[i] || model_ignores(c, name) || model_carries(c, name))
             continue;
         unknown++;
         first = first ? first : name;

@@ -166,6 +166,16 @@ static int disk_bytes(const struct session *s, bool only_weights, int64_t *bytes
     return SNUG_OK;
 }
 
+/* Of what the result takes over from the base beside its weights. */
+static int64_t carried_bytes(const struct session *s)
+{
+    int64_t elements = 0;
+    for (size_t i = 0; i < s->dir.n_tensors && !s->adapter.wanted; i++)
+        if (model_carries(&s->model, s->dir.tensors[i].tensor->name))
+            elements += st_elements(s->dir.tensors[i].tensor);
+    return dtype_bytes(s->compile.precision.pure ? DT_BF16 : DT_F32, elements);
+}
+
 int output_dir_ready(struct session *s, int64_t step, struct snug_err *err)
 {
     const struct options *o = s->o;
@@ -173,6 +183,7 @@ int output_dir_ready(struct session *s, int64_t step, struct snug_err *err)
     TRY(disk_bytes(s, o->save_only_model, &bytes, err));
     if (!o->discard_model)
         TRY(disk_bytes(s, true, &model, err));
+    model += o->discard_model ? 0 : carried_bytes(s);
     TRY(ckpt_dir_need_bytes(&s->output, bytes, o->save_strategy == OPT_SAVE_NO ? -1 : most_kept(s, first), model, err));
     return s->output_use == CKPT_OVERWRITE ? ckpt_dir_clear(&s->output, err) : SNUG_OK;
 }

@@ -8,6 +8,7 @@
 #include "train/session/class_names.h"
 #include "train/session/processes/distant.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,27 +44,42 @@ int train_config_text(const struct session *s, char **text, struct snug_err *err
 }
 
 struct export_source {
-    const struct session *s;
+    struct session *s;
     struct run_value *values;
     size_t n;
-    size_t prefix; /* characters before a weight's name in the file */
 };
 
-/* The tensors of the result: all weights, or what an adapter trains, under PEFT's names in `names`. */
+/* What the result's file calls a weight: of an adapter as PEFT wraps its model. */
+static void file_name(const struct session *s, const char *weight, char name[MODEL_NAME_MAX])
+{
+    if (s->adapter.wanted)
+        snprintf(name, MODEL_NAME_MAX, ADAPTER_PREFIX "%s", weight);
+    else
+        model_file_name(&s->model, weight, name);
+}
+
+/* The tensors of the result: all weights with what stands beside them, or what an adapter trains. Names are in `names`. */
 static int list_tensors(const struct session *s, struct export_source *e, struct arena *names,
                         struct st_tensor *tensors, size_t *n, struct snug_err *err)
 {
+    char name[MODEL_NAME_MAX];
     *n = 0;
-    e->prefix = s->adapter.wanted ? strlen(ADAPTER_PREFIX) : 0;
     for (size_t i = 0; i < e->n; i++) {
         const struct run_value *v = &e->values[i];
         if (s->adapter.wanted && v->frozen)
             continue;
-        const char *name = s->adapter.wanted ? arena_printf(names, ADAPTER_PREFIX "%s", v->name) : v->name;
-        if (!name)
-            return err_no_memory(err, strlen(v->name));
-        tensors[*n] = (struct st_tensor){.name = name, .dtype = stored_type(s), .ndim = v->ndim};
+        file_name(s, v->name, name);
+        tensors[*n] = (struct st_tensor){.name = arena_strdup(names, name), .dtype = stored_type(s), .ndim = v->ndim};
+        if (!tensors[*n].name)
+            return err_no_memory(err, strlen(name));
         memcpy(tensors[(*n)++].shape, v->shape, sizeof v->shape);
+    }
+    for (size_t i = 0; i < s->dir.n_tensors && !s->adapter.wanted; i++) {
+        const struct st_tensor *t = s->dir.tensors[i].tensor;
+        if (!model_carries(&s->model, t->name))
+            continue;
+        tensors[*n] = (struct st_tensor){.name = t->name, .dtype = stored_type(s), .ndim = t->ndim};
+        memcpy(tensors[(*n)++].shape, t->shape, sizeof t->shape);
     }
     return SNUG_OK;
 }
@@ -72,14 +88,16 @@ static int read_weight(void *ctx, const struct st_tensor *t, int64_t offset, voi
                        struct snug_err *err)
 {
     struct export_source *e = ctx;
+    char name[MODEL_NAME_MAX];
+    int64_t first = offset / dtype_bytes(t->dtype, 1), n = (int64_t)bytes / dtype_bytes(t->dtype, 1);
     for (size_t i = 0; i < e->n; i++) {
-        if (strcmp(e->values[i].name, t->name + e->prefix))
+        file_name(e->s, e->values[i].name, name);
+        if (strcmp(name, t->name))
             continue;
-        int64_t size = dtype_bytes(t->dtype, 1);
-        struct run_value part = run_part_of(&e->values[i], offset / size, (int64_t)bytes / size);
+        struct run_value part = run_part_of(&e->values[i], first, n);
         return distant_read(e->s, &e->s->run, &part, to, t->dtype, err);
     }
-    return err_set(err, SNUG_ERR_IO, "%s: no such weight", t->name);
+    return model_dir_read_part(&e->s->dir, model_dir_find(&e->s->dir, t->name), t->dtype, first, n, to, err);
 }
 
 int train_export(struct session *s, const struct io *io, const char *dir, int64_t step, struct snug_err *err)
@@ -90,7 +108,7 @@ int train_export(struct session *s, const struct io *io, const char *dir, int64_
     char *config = NULL, *adapter = NULL, *languages[LANGUAGES_FILES] = {NULL};
     size_t n = 0;
     TRY(run_list(&s->run, 1u << ROLE_WEIGHT, &source.values, &source.n, err));
-    struct st_tensor *tensors = mem_alloc(source.n * sizeof *tensors);
+    struct st_tensor *tensors = mem_alloc((source.n + s->dir.n_tensors) * sizeof *tensors);
     int code = tensors ? train_config_text(s, &config, err) : err_no_memory(err, source.n * sizeof *tensors);
     if (!code)
         code = list_tensors(s, &source, &names, tensors, &n, err);

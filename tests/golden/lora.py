@@ -31,6 +31,7 @@ CASES = {  # name: (class, folder of the base, task type, settings)
     "qwen2_qv": (T.AutoModelForCausalLM, "qwen2", "CAUSAL_LM", dict(target_modules=["q_proj", "v_proj"], use_rslora=True)),
     "qwen3_default": (T.AutoModelForCausalLM, "qwen3", "CAUSAL_LM", dict(modules_to_save=["lm_head"])),
     "gemma2_blocks": (T.AutoModelForCausalLM, "gemma2", "CAUSAL_LM", dict(target_modules=["k_proj", "o_proj", "up_proj", "down_proj"])),
+    "gemma3_pictures_text": (T.AutoModelForCausalLM, "gemma3_pictures", "CAUSAL_LM", dict(target_modules="all-linear", exclude_modules=r".*(vision_tower|multi_modal).*")),
     "llama_classes_saved": (SEQ, "llama_classes", "SEQ_CLS", dict(target_modules=["q_proj", "gate_proj"], modules_to_save=["score", "norm"])),
     "qwen3_moe_router": (T.AutoModelForCausalLM, "qwen3_moe", "CAUSAL_LM", dict(target_modules=["q_proj", "v_proj", "gate"])),
     "mixtral_attention": (T.AutoModelForCausalLM, "mixtral_balanced", "CAUSAL_LM", dict(target_modules=["q_proj", "o_proj"])),
@@ -50,6 +51,8 @@ def name_of(n):
 
 def as_files(n, p, base):
     """A merged parameter under the names that files have for it: of experts, a tensor for each layer of each."""
+    if base == "gemma3_pictures":
+        return {n.replace("model.language_model.", "language_model.model."): p}
     if ".experts." not in n:
         return {n.replace(".mlp.gate.", ".block_sparse_moe.gate.") if "mixtral" in base else n: p}
     block, which = n.split(".experts.")
@@ -94,7 +97,7 @@ def record(case, cls, base, task, settings):
 
     m = peft.PeftModel.from_pretrained(load(torch.float64), folder, is_trainable=True, autocast_adapter_dtype=False).double().eval()
     d = {k: v.double() if v.is_floating_point() else v for k, v in load_file(f"{here}/{base}/inputs.safetensors").items()}
-    out = alone(m, d) if getattr(m.config, "sliding_window", None) else m(**d)
+    out = alone(m, d) if getattr(m.config.get_text_config(), "sliding_window", None) else m(**d)
     out.loss.backward()
     e = {"logits": out.logits.detach(), "loss": out.loss.detach().reshape(1)}
     e.update({"grad." + name_of(n): p.grad.clone() for n, p in m.named_parameters() if p.requires_grad})

@@ -78,6 +78,19 @@ def decoder(config, **k):
     return config(**{n: v for n, v in {**d, **k}.items() if v is not None})
 
 
+GEMMA3 = dict(num_hidden_layers=3, query_pre_attn_scalar=5, sliding_window=3, layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+              rope_parameters=dict(full_attention=dict(rope_type="linear", factor=8.0, rope_theta=100.0),
+                                   sliding_attention=dict(rope_type="default", rope_theta=10.0)))
+
+
+def pictures(**k):
+    """Gemma 3 with a model of pictures beside that of text."""
+    vision = dict(model_type="siglip_vision_model", hidden_size=8, intermediate_size=12, num_hidden_layers=1, num_attention_heads=2, image_size=4,
+                  patch_size=2)
+    return T.Gemma3Config(text_config=decoder(T.Gemma3TextConfig, **GEMMA3), vision_config=vision, mm_tokens_per_image=4, boi_token_index=3,
+                          eoi_token_index=4, image_token_index=36, num_labels=3, **k)
+
+
 def neox(**k):
     """Two pairs of each head turn, and two do not."""
     rope = dict(rope_type="default", rope_theta=10.0, partial_rotary_factor=0.5)
@@ -168,10 +181,9 @@ CASES = {
                                               logits_scaling=2.0)),
     "gemma2": (T.Gemma2ForCausalLM, decoder(T.Gemma2Config, query_pre_attn_scalar=5, sliding_window=3, attn_logit_softcapping=2.0,
                                             final_logit_softcapping=3.0)),
-    "gemma3": (T.Gemma3ForCausalLM, decoder(T.Gemma3TextConfig, num_hidden_layers=3, query_pre_attn_scalar=5, sliding_window=3,
-                                            layer_types=["sliding_attention", "full_attention", "sliding_attention"],
-                                            rope_parameters=dict(full_attention=dict(rope_type="linear", factor=8.0, rope_theta=100.0),
-                                                                 sliding_attention=dict(rope_type="default", rope_theta=10.0)))),
+    "gemma3": (T.Gemma3ForCausalLM, decoder(T.Gemma3TextConfig, **GEMMA3)),
+    "gemma3_pictures": (T.Gemma3ForConditionalGeneration, pictures()),
+    "gemma3_pictures_classes": (T.Gemma3ForSequenceClassification, pictures()),
     "llama": (T.LlamaForCausalLM, decoder(T.LlamaConfig, rope_parameters=LLAMA3)),
     "llama_biases": (T.LlamaForCausalLM, decoder(T.LlamaConfig, rope_parameters=YARN, attention_bias=True, mlp_bias=True,
                                                  tie_word_embeddings=True)),
@@ -222,7 +234,7 @@ for family, config in (("Bert", bert()), ("Roberta", roberta()), ("DistilBert", 
 def inputs(name, cfg, g):
     B = len(LENGTHS)
     mask = torch.tensor([[1] * n + [0] * (S - n) for n in LENGTHS])
-    ids = torch.randint(5, V, (B, S), generator=g) * mask + (cfg.pad_token_id or 0) * (1 - mask)
+    ids = torch.randint(5, V, (B, S), generator=g) * mask + (cfg.get_text_config().pad_token_id or 0) * (1 - mask)
     d = {"input_ids": ids, "attention_mask": mask}
     if name.endswith("_classes") and cfg.is_encoder_decoder:  # whose head reads the end token
         for row, n in enumerate(LENGTHS):
@@ -246,7 +258,7 @@ def inputs(name, cfg, g):
         for row, (start, end) in enumerate([(2, 6), (0, 0), (5, 5), (0, 0)]):
             d["labels"][row, start] += 1
             d["labels"][row, end] += 2
-    elif "LM" in cfg.architectures[0]:
+    elif "LM" in cfg.architectures[0] or "Generation" in cfg.architectures[0]:
         d["labels"] = torch.where(mask == 1, ids, -100)
     else:
         d["labels"] = torch.tensor([2, 0, 1, 2])
@@ -386,7 +398,7 @@ def golden(name, cls, cfg, seed):
         leave_out_defaults(path)
 
     model = model.double().eval()
-    windows = getattr(cfg, "sliding_window", None)
+    windows = getattr(cfg.get_text_config(), "sliding_window", None)
     out = answers(model, d) if name.endswith("_answers") else alone(model, d) if windows else model(**{k: v.double() if v.is_floating_point() else v for k, v in d.items()})
     out.loss.backward()
     e = {"logits": out.logits.detach(), "loss": out.loss.detach().reshape(1)}

@@ -108,6 +108,13 @@ GEMMA3 = dict(architectures=["Gemma3ForCausalLM"], attention_bias=False, attenti
               max_position_embeddings=32768, model_type="gemma3_text", num_attention_heads=4, num_hidden_layers=26, num_key_value_heads=1,
               pad_token_id=0, query_pre_attn_scalar=256, rms_norm_eps=1e-06, rope_local_base_freq=10000, rope_scaling=None,
               rope_theta=1000000, sliding_window=512, sliding_window_pattern=6, use_cache=True, vocab_size=262144)
+GEMMA3_PICTURES = dict(architectures=["Gemma3ForConditionalGeneration"], boi_token_index=255999, eoi_token_index=256000, eos_token_id=[1, 106],
+                       image_token_index=262144, initializer_range=0.02, mm_tokens_per_image=256, model_type="gemma3",
+                       text_config=dict(hidden_size=2560, intermediate_size=10240, model_type="gemma3_text", num_hidden_layers=34,
+                                        rope_scaling=dict(factor=8.0, rope_type="linear"), sliding_window=1024),
+                       torch_dtype="bfloat16", transformers_version="4.50.0.dev0",
+                       vision_config=dict(hidden_size=1152, image_size=896, intermediate_size=4304, model_type="siglip_vision_model",
+                                          num_attention_heads=16, num_hidden_layers=27, patch_size=14, vision_use_head=False))
 PHI2 = dict(architectures=["PhiForCausalLM"], attention_dropout=0.0, bos_token_id=50256, embd_pdrop=0.0, eos_token_id=50256,
             hidden_act="gelu_new", hidden_size=2560, initializer_range=0.02, intermediate_size=10240, layer_norm_eps=1e-05,
             max_position_embeddings=2048, model_type="phi", num_attention_heads=32, num_hidden_layers=32, num_key_value_heads=32,
@@ -212,6 +219,7 @@ MODELS = {
     "pythia-160m": (PYTHIA, 2048),
     "gemma-2-2b": (GEMMA2, 8192),
     "gemma-3-1b-it": (GEMMA3, 32768),
+    "gemma-3-4b-it": (GEMMA3_PICTURES, 131072),
     "phi-1_5": (PHI1_5, 2048),
     "phi-2": (PHI2, 2048),
     "Phi-3-mini-4k-instruct": (PHI3, 4096),
@@ -231,6 +239,9 @@ MODELS = {
                                          "max_length": 200, "num_beams": 5, "tokenizer_class": "MBart50Tokenizer",
                                          "vocab_size": 250054}, 1024),
 }
+
+
+BESIDE = ("model.vision_tower.", "model.multi_modal_projector.")  # the text model
 
 
 def experts_in_file(config, weights):
@@ -265,8 +276,8 @@ for name, (config, longest) in MODELS.items():
         saved_as = model.all_tied_weights_keys  # second name: the name in the file
         if own == "GPTNeoXForCausalLM":  # transformers 5.23 has a name of its own, which no file has
             saved_as["lm_head.weight"] = "embed_out.weight"
-        ps = {saved_as.get(n, n): p for n, p in model.named_parameters()}
-        decayed = {saved_as.get(n, n) for n in T.Trainer.get_decay_parameter_names(None, model)}
+        ps = {saved_as.get(n, n): p for n, p in model.named_parameters() if not n.startswith(BESIDE)}
+        decayed = {saved_as.get(n, n) for n in T.Trainer.get_decay_parameter_names(None, model) if not n.startswith(BESIDE)}
         ps, decayed = experts_in_file(config, ps), set(experts_in_file(config, {n: ps[n] for n in decayed}))
         first = {n: p for n, p in ps.items() if not re.search(r"\.[1-9]\d*\.", n)}
         classes[cls] = {"parameters": sum(p.numel() for p in ps.values()), "tensors": len(ps),

@@ -56,7 +56,8 @@ static json_t *value_of(const struct refused *row, const struct model_config *c,
     }
 }
 
-static void check_row(const char *type, json_t *config, const struct refused *row)
+/* own: the row is of the architecture's table, whose settings may be a part of config.json. */
+static void check_row(const char *type, json_t *config, const struct refused *row, bool own)
 {
     struct snug_err err;
     struct model_config c;
@@ -70,7 +71,7 @@ static void check_row(const char *type, json_t *config, const struct refused *ro
             json_decref(changed);
             break;
         }
-        json_object_set_new(changed, row->key, value);
+        json_object_set_new(own ? model_settings(c.arch, changed) : changed, row->key, value);
         enum snug_code code = model_config_read(changed, type, &read, &err);
         if (taken && code)
             fail_msg("%s: %s", type, err.text);
@@ -87,10 +88,12 @@ static void rows_are_refused(void **state)
     for (int i = 0; model_archs[i]; i++) {
         const struct model_arch *a = model_archs[i];
         json_t *config = config_of(all, a->model_type);
-        for (const struct refused *row = refused_everywhere; row->key; row++)
-            check_row(a->model_type, config, row);
+        for (const struct refused *row = refused_everywhere; row->key; row++) {
+            check_row(a->model_type, config, row, false);
+            check_row(a->model_type, config, row, true);
+        }
         for (const struct refused *row = a->refused; row && row->key; row++)
-            check_row(a->model_type, config, row);
+            check_row(a->model_type, config, row, true);
     }
     json_decref(all);
 }

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -347,12 +348,88 @@ static void leaves_nothing_where_it_fails(void **state)
     remove_tree(model);
 }
 
+/* ---- with other parts beside ---- */
+
+static void write_file(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "w");
+    assert_true(f && fputs(text, f) >= 0 && fclose(f) == 0);
+}
+
+/* A folder with the recorded model: alone, or as the text model of one that reads pictures. */
+static void write_folder(const char *dir, struct model_dir *d, bool pictures)
+{
+    static const char *const metadata[] = {"format", "pt"};
+    struct st_tensor *tensors = calloc(d->n_tensors + 1, sizeof *tensors);
+    struct arena names = {0};
+    struct st_writer w;
+    char path[512];
+    float none = 0;
+    json_t *config = pictures ? json_pack("{ss s[s] sO}", "model_type", "gemma3", "architectures",
+                                          "Gemma3ForConditionalGeneration", "text_config", d->config)
+                              : json_incref(d->config);
+    snprintf(path, sizeof path, "%.400s/config.json", dir);
+    assert_int_equal(json_dump_file(config, path, 0), 0);
+    json_decref(config);
+    for (size_t i = 0; i < d->n_made; i++) {
+        snprintf(path, sizeof path, "%.400s/%s", dir, d->made[i].name);
+        write_file(path, d->made[i].text);
+    }
+    for (size_t i = 0; i < d->n_tensors; i++) {
+        tensors[i] = *d->tensors[i].tensor;
+        tensors[i].dtype = DT_F32;
+        tensors[i].name = arena_printf(&names, "%s%s", pictures ? "language_model." : "", tensors[i].name);
+    }
+    tensors[d->n_tensors] =
+        (struct st_tensor){.name = "vision_tower.post_layernorm.weight", .dtype = DT_F32, .ndim = 1, .shape = {1}};
+    snprintf(path, sizeof path, "%.400s/model.safetensors", dir);
+    assert_int_equal(st_create(&io_posix, path, tensors, d->n_tensors + pictures, metadata, 1, false, &w, NULL), 0);
+    for (size_t i = 0; i < d->n_tensors + pictures; i++) {
+        const char *name = tensors[i].name + (pictures ? strlen("language_model.") : 0);
+        const struct model_tensor *t = strncmp(tensors[i].name, "vision", 6) != 0 ? model_dir_find(d, name) : NULL;
+        float *x = t ? malloc((size_t)tensors[i].bytes) : &none;
+        if (t)
+            assert_int_equal(model_dir_read(d, t, DT_F32, x, NULL), 0);
+        assert_int_equal(st_write(&w, &tensors[i], 0, x, (size_t)tensors[i].bytes, NULL), 0);
+        if (t)
+            free(x);
+    }
+    assert_int_equal(st_finish(&w, NULL, NULL), 0);
+    arena_free(&names);
+    free(tensors);
+}
+
+/* The file is that of the text model alone. */
+static void text_models_of_larger_ones(void **state)
+{
+    (void)state;
+    struct model_dir d = {0};
+    struct snug_err err = {0};
+    assert_int_equal(model_dir_open(&io_posix, recorded("gemma3", "gguf"), &d, &err), 0);
+    static const char *const parents[] = {"alone", "pictures"};
+    char dir[2][300], file[2][320], command[800];
+    for (int i = 0; i < 2; i++) {
+        snprintf(dir[i], sizeof dir[i], "%.290s", in(folder, parents[i]));
+        assert_int_equal(mkdir(dir[i], 0700), 0);
+        snprintf(dir[i], sizeof dir[i], "%.290s/m", in(folder, parents[i]));
+        assert_int_equal(mkdir(dir[i], 0700), 0);
+        write_folder(dir[i], &d, i == 1);
+        snprintf(file[i], sizeof file[i], "%.300s.gguf", dir[i]);
+        if (export_as(dir[i], "F16", file[i], &err))
+            fail_msg("%s", err.text);
+    }
+    snprintf(command, sizeof command, "cmp %s %s", file[0], file[1]);
+    assert_int_equal(system(command), 0);
+    model_dir_close(&d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(stores_what_the_package_stores),   cmocka_unit_test(reads_back_as_the_same_model),
-        cmocka_unit_test(is_the_same_from_a_folder),        cmocka_unit_test(refuses_another_model),
-        cmocka_unit_test(leaves_out_a_token_without_a_row), cmocka_unit_test(leaves_nothing_where_it_fails),
+        cmocka_unit_test(stores_what_the_package_stores), cmocka_unit_test(text_models_of_larger_ones),
+        cmocka_unit_test(reads_back_as_the_same_model),   cmocka_unit_test(is_the_same_from_a_folder),
+        cmocka_unit_test(refuses_another_model),          cmocka_unit_test(leaves_out_a_token_without_a_row),
+        cmocka_unit_test(leaves_nothing_where_it_fails),
     };
     return cmocka_run_group_tests(tests, open_folder, close_folder);
 }

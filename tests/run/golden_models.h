@@ -62,6 +62,8 @@ static const struct model {
     {"gemma", TOKENS},
     {"gemma2", TOKENS},
     {"gemma3", TOKENS},
+    {"gemma3_pictures", TOKENS},
+    {"gemma3_pictures_classes", CLASSES},
     {"granite", TOKENS},
     {"llama", TOKENS},
     {"llama_biases", TOKENS},

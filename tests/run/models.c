@@ -33,6 +33,8 @@ static const struct model {
               {"gemma", false},
               {"gemma2", false},
               {"gemma3", false},
+              {"gemma3_pictures", false},
+              {"gemma3_pictures_classes", true},
               {"granite", false},
               {"gpt_neox", false},
               {"gpt_neox_classes", true},

@@ -11,7 +11,7 @@ static const struct decoder_norms norms = {.attention = "input_layernorm",
                                            .attention_out = "post_attention_layernorm",
                                            .mlp = "pre_feedforward_layernorm",
                                            .mlp_out = "post_feedforward_layernorm",
-                                           .last = "model.norm"};
+                                           .last = "norm"};
 
 /* What all have. */
 static int config(json_t *o, const char *path, struct model_config *c, double theta, struct snug_err *err)
@@ -72,7 +72,8 @@ static int gemma3_config(json_t *o, const char *path, struct model_config *c, st
 {
     struct decoder_config *own = &c->own.decoder;
     int64_t full_every = 6;
-    c->longest = 131072, own->kv_heads = 4, own->head_norms = HEADS_EACH;
+    c->longest = 131072, c->vocab_size = 262208, c->heads = 8;
+    own->kv_heads = 4, own->head_norms = HEADS_EACH;
     TRY(read_cap(o, path, "attn_logit_softcapping", &own->score_cap, err));
     TRY(read_cap(o, path, "final_logit_softcapping", &own->cap, err));
     TRY(json_get_int(o, path, "sliding_window_pattern", false, 1, 1 << 30, &full_every, err));
@@ -93,6 +94,14 @@ static const struct model_head gemma3_heads[MODEL_COUNT] = {
                                        .logits = decoder_classifier},
     [MODEL_CAUSAL_LM] = {.class_name = "Gemma3ForCausalLM", .logits = decoder_causal_lm, .untied = "lm_head.weight"}};
 
+/* With pictures: the text model is a part. */
+static const struct model_head gemma3_part_heads[MODEL_COUNT] = {
+    [MODEL_SEQUENCE_CLASSIFICATION] = {.class_name = "Gemma3ForSequenceClassification",
+                                       .weight = "score.weight",
+                                       .logits = decoder_classifier},
+    [MODEL_CAUSAL_LM] = {
+        .class_name = "Gemma3ForConditionalGeneration", .logits = decoder_causal_lm, .untied = "lm_head.weight"}};
+
 static const struct refused refused[] = {
     {.key = "use_bidirectional_attention", .kind = REFUSED_TRUE},
     {0},
@@ -104,3 +113,29 @@ const struct model_arch arch_gemma2 =
     DECODER("gemma2", "Gemma2", gemma2_heads, gemma2_config, "q_proj,v_proj", "gemma-2-2b-it, gemma-2-9b", refused);
 const struct model_arch arch_gemma3_text = DECODER("gemma3_text", "Gemma3", gemma3_heads, gemma3_config,
                                                    "q_proj,v_proj", "gemma-3-270m-it, gemma-3-1b-it", refused);
+
+static const struct tied_name part_tied[] = {{"lm_head.weight", "model.language_model.embed_tokens.weight"}, {0}};
+static const struct spelled_name part_spelled[] = {
+    {"model.language_model.", "language_model.model."}, {"lm_head.", "language_model.lm_head."}, {0}};
+static const char *const beside[] = {"vision_tower.", "multi_modal_projector.", "model.vision_tower.",
+                                     "model.multi_modal_projector.", NULL};
+
+const struct model_arch arch_gemma3 = {.model_type = "gemma3",
+                                       .class_prefix = "Gemma3",
+                                       .positions_key = "max_position_embeddings",
+                                       .base_prefix = "model.language_model.",
+                                       .layer_prefix = "layers.",
+                                       .tied = part_tied,
+                                       .part = "text_config",
+                                       .alone = "gemma3_text",
+                                       .spelled = part_spelled,
+                                       .beside = beside,
+                                       .excluded = ".*(vision_tower|multi_modal_projector).*",
+                                       .ignored = decoder_ignored,
+                                       .heads = gemma3_part_heads,
+                                       .adapted = "q_proj,v_proj",
+                                       .config = gemma3_config,
+                                       .body = decoder_body,
+                                       .only_attention_drops = true,
+                                       .known = "gemma-3-4b-it, gemma-3-12b-it, gemma-3-27b-it",
+                                       .refused = refused};

@@ -4,7 +4,7 @@
 #include "model/decoder.h"
 
 static const struct decoder_norms norms = {
-    .attention_out = "post_attention_layernorm", .mlp_out = "post_feedforward_layernorm", .last = "model.norm"};
+    .attention_out = "post_attention_layernorm", .mlp_out = "post_feedforward_layernorm", .last = "norm"};
 
 static int config(json_t *o, const char *path, struct model_config *c, double theta, struct snug_err *err)
 {

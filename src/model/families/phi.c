@@ -3,7 +3,7 @@
 #include "model/decoder.h"
 #include "model/refused.h"
 
-static const struct decoder_norms norms = {.attention = "input_layernorm", .last = "model.final_layernorm"};
+static const struct decoder_norms norms = {.attention = "input_layernorm", .last = "final_layernorm"};
 static const struct decoder_products products = {
     .attention_out = "self_attn.dense", .up = "mlp.fc1", .down = "mlp.fc2"};
 

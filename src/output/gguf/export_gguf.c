@@ -1,6 +1,9 @@
 #include "output/gguf/export_gguf.h"
 
+#include "model/model.h"
+
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { PIECE = 1 << 16 }; /* elements that are read at a time, or a row */
@@ -25,9 +28,75 @@ struct job {
     size_t n;
     struct gguf_rotary rotary;
     int64_t experts; /* of a layer; 0: none */
+    struct arena names;
     void *raw;
     float *wide;
 };
+
+/* ---- the text model of a folder that has other parts ---- */
+
+static const struct model_arch *arch_with_parts(const struct model_dir *d)
+{
+    const char *type = json_string_value(json_object_get(d->config, "model_type"));
+    for (int i = 0; type && model_archs[i]; i++)
+        if (model_archs[i]->part && !strcmp(model_archs[i]->model_type, type))
+            return model_archs[i];
+    return NULL;
+}
+
+/* What a file would call a tensor that it calls `name`, if it had the text model alone. */
+static const char *alone(struct job *j, const struct model_arch *a, const char *name)
+{
+    const char *base = NULL;
+    for (const struct spelled_name *s = a->spelled; s->name && !base; s++)
+        if (!strncmp(name, s->in_files, strlen(s->in_files)))
+            base = strcmp(s->name, a->base_prefix)
+                       ? arena_printf(&j->names, "%s%s", s->name, name + strlen(s->in_files))
+                       : arena_printf(&j->names, "model.%s", name + strlen(s->in_files));
+    if (!base && !strncmp(name, a->base_prefix, strlen(a->base_prefix)))
+        return arena_printf(&j->names, "model.%s", name + strlen(a->base_prefix));
+    return base ? base : name;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const struct model_tensor *x = a, *y = b;
+    return strcmp(x->tensor->name, y->tensor->name);
+}
+
+/* The folder becomes the text model's: its settings, its tensors with the names that they would have. */
+static int take_text_model(struct job *j, struct snug_err *err)
+{
+    const struct model_arch *a = arch_with_parts(j->d);
+    struct model_config c = {.arch = a};
+    size_t n = 0;
+    if (!a)
+        return SNUG_OK;
+    TRY(model_config_read(j->d->config, j->d->config_path, &c, err));
+    for (size_t i = 0; i < j->d->n_tensors; i++) {
+        struct st_tensor *t = arena_alloc(&j->names, sizeof *t);
+        if (model_carries(&c, j->d->tensors[i].tensor->name))
+            continue;
+        if (!t)
+            return err_no_memory(err, sizeof *t);
+        *t = *j->d->tensors[i].tensor;
+        if (!(t->name = alone(j, a, t->name)))
+            return err_no_memory(err, MODEL_NAME_MAX);
+        j->d->tensors[n++] = (struct model_tensor){t, j->d->tensors[i].file};
+    }
+    j->d->n_tensors = n;
+    qsort(j->d->tensors, n, sizeof *j->d->tensors, by_name);
+    json_t *own = json_deep_copy(model_settings(a, j->d->config));
+    int failed = !own || json_object_set_new(own, "model_type", json_string(a->alone)) ||
+                 json_object_set_new(own, "tie_word_embeddings", json_boolean(!c.untied));
+    if (failed) {
+        json_decref(own);
+        return err_no_memory(err, 1 << 12);
+    }
+    json_decref(j->d->config);
+    j->d->config = own;
+    return SNUG_OK;
+}
 
 /* ---- which tensors ---- */
 
@@ -208,6 +277,7 @@ static int put_general(struct job *j, struct snug_err *err)
 
 static int export_opened(struct job *j, struct snug_err *err)
 {
+    TRY(take_text_model(j, err));
     const struct model_tensor *words = model_dir_find(j->d, "model.embed_tokens.weight");
     TRY(put_general(j, err));
     if (!words || words->tensor->ndim != 2)
@@ -236,6 +306,7 @@ int export_gguf(const struct io *io, const struct gguf_export *e, int64_t *bytes
         model_dir_close(&d);
     }
     gguf_writer_free(&j->w);
+    arena_free(&j->names);
     mem_free(j->parts);
     mem_free(j->raw);
     mem_free(j->wide);

@@ -204,7 +204,7 @@ static const struct spm_class classes[] = {
      .pre_tokenizer = llama_pre_tokenizer,
      .decoder = llama_decoder},
     {.name = "GemmaTokenizer",
-     .models = {"gemma", "gemma2", "gemma3_text", NULL},
+     .models = {"gemma", "gemma2", "gemma3", "gemma3_text", NULL},
      .bpe = true,
      .names = {[TOKEN_UNK] = "<unk>",
                [TOKEN_BOS] = "<bos>",

@@ -10,7 +10,7 @@ struct spm_making;
 struct spm_class {
     const char *name;
     const char
-        *models[4]; /* "model_type" of config.json, where tokenizer_config.json names no class; a NULL ends them */
+        *models[5]; /* "model_type" of config.json, where tokenizer_config.json names no class; a NULL ends them */
     bool bpe;
     const char *names[TOKEN_SPECIALS]; /* special tokens, where tokenizer_config.json names no others; NULL: none */
     enum special_token unk;            /* unk_id: this token's; TOKEN_SPECIALS: the model's */

@@ -134,6 +134,8 @@ int generator_read(struct generator *g, struct snug_err *err)
     int code = io_exists(g->s->io, path) ? json_read_object(g->s->io, path, CONFIG_BYTES, &generation, err) : SNUG_OK;
     if (!code) {
         read_stops(g, generation, g->s->dir.config);
+        if (!g->n_stops)
+            read_stops(g, NULL, model_settings(g->s->model.arch, g->s->dir.config));
         code = read_sampling(g, generation, path, err);
     }
     if (!code)

@@ -145,6 +145,7 @@ static int make_config(struct session *s, const struct graph *g, struct snug_err
                                                             : "all-linear",
                                .parameters = o->target_parameters,
                                .saved = o->modules_to_save,
+                               .excluded = s->model.arch->excluded,
                                .base = o->model,
                                .task_type = model_task(&s->model)->peft,
                                .heads = model_task(&s->model)->peft_heads};
@@ -160,10 +161,30 @@ static void shape_text(const struct value *v, struct st_tensor *as)
         as->shape[d] = v->shape[d].c;
 }
 
-/* The folder has just the tensors that this adapter trains, in their shapes. */
-static int check_tensors(const struct session *s, const struct graph *g, struct snug_err *err)
+/* An adapter of a part beside the text model may be left out if it changes nothing: PEFT adds them where names are alike. */
+static int check_others(struct model_dir *d, const struct model_tensor *t, struct snug_err *err)
 {
-    const struct model_dir *d = &s->adapter.dir;
+    const char *end = strstr(t->tensor->name, ".lora_B.weight");
+    int64_t n = st_elements(t->tensor), zeros = 0;
+    float *x = end ? mem_alloc((size_t)n * sizeof *x + 1) : NULL;
+    if (!end)
+        return SNUG_OK;
+    int code = x ? model_dir_read(d, t, DT_F32, x, err) : err_no_memory(err, (unsigned long long)n * sizeof *x);
+    while (!code && zeros < n && x[zeros] == 0)
+        zeros++;
+    mem_free(x);
+    if (!code && zeros < n)
+        code = err_set(err, SNUG_ERR_INPUT,
+                       "%s: %s is not 0, and would change a part beside the text model, which this does not; give an "
+                       "adapter of the text model alone",
+                       d->path, t->tensor->name);
+    return code;
+}
+
+/* The folder has just the tensors that this adapter trains, in their shapes. */
+static int check_tensors(struct session *s, const struct graph *g, struct snug_err *err)
+{
+    struct model_dir *d = &s->adapter.dir;
     size_t used = 0;
     for (int i = 1; i < g->n_values; i++) {
         const struct value *v = graph_value(g, i);
@@ -185,16 +206,24 @@ static int check_tensors(const struct session *s, const struct graph *g, struct 
                 "%s: %s has shape %s where adapter_config.json and the model ask for %s; take both from one adapter",
                 d->path, t->tensor->name, have, want);
     }
+    size_t left_out = 0;
     for (size_t i = 0; used < d->n_tensors && i < d->n_tensors; i++) {
         const char *name = d->tensors[i].tensor->name;
         size_t n = strlen(ADAPTER_PREFIX);
-        int id = strncmp(name, ADAPTER_PREFIX, n) ? 0 : graph_find(g, name + n);
-        if (!id || g->values[id].frozen)
+        bool named = !strncmp(name, ADAPTER_PREFIX, n), others = named && model_carries(&s->model, name + n);
+        int id = named ? graph_find(g, name + n) : 0;
+        if (others)
+            TRY(check_others(d, &d->tensors[i], err));
+        left_out += others;
+        if (!others && (!id || g->values[id].frozen))
             return err_set(err, SNUG_ERR_INPUT,
                            "%s: %s belongs to no layer that adapter_config.json gives an adapter; is the adapter for "
                            "another model?",
                            d->path, name);
     }
+    if (left_out)
+        session_note(s, "%s: %zu tensor%s beside the text model, and left out", d->path, left_out,
+                     left_out == 1 ? " is for a part" : "s are for parts");
     return SNUG_OK;
 }
 

@@ -32,8 +32,9 @@ def disturb(model, by, seed):
 
 def make(d, name, seed):
     cfg = T.AutoConfig.from_pretrained(os.path.join(here, "..", name))
-    cfg.max_position_embeddings, cfg.architectures = 64, None
-    cfg.tie_word_embeddings &= cfg.is_encoder_decoder
+    cfg.get_text_config().max_position_embeddings, cfg.architectures = 64, None
+    for c in (cfg, cfg.get_text_config()):
+        c.tie_word_embeddings &= cfg.is_encoder_decoder
     torch.manual_seed(seed)
     model = disturb(kind(os.path.join(here, "..", name))[0].from_config(cfg, dtype=torch.float32), 0.5, seed)
     if cfg.model_type in ("bart", "mbart"):  # whose output is normed and tied: it would say what it reads
@@ -49,7 +50,7 @@ def make(d, name, seed):
     g = torch.Generator().manual_seed(seed)
     with open(d + "/prompts.jsonl", "w") as f:
         for n in LENGTHS:
-            f.write(json.dumps({"input_ids": torch.randint(3, cfg.vocab_size, (n,), generator=g).tolist()}) + "\n")
+            f.write(json.dumps({"input_ids": torch.randint(3, cfg.get_text_config().vocab_size, (n,), generator=g).tolist()}) + "\n")
 
 
 def make_adapter(d, base):
