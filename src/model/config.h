@@ -116,6 +116,15 @@ struct gpt_neox_config {
     bool parallel; /* both blocks of a layer read what enters it */
 };
 
+struct opt_config {
+    int64_t intermediate_size;
+    int64_t embedding_size; /* other than hidden_size: products make one of the other */
+    enum act act;
+    bool norms_first; /* before blocks, else behind them */
+    bool last_norm;   /* behind the layers */
+    bool biases;      /* of the layers' products */
+};
+
 /* BART's kind, of two stacks as well. */
 struct bart_config {
     int64_t encoder_size, decoder_size; /* of the feed-forward blocks */
@@ -168,6 +177,7 @@ struct model_config {
         struct encoder_config encoder;
         struct gpt2_config gpt2;
         struct gpt_neox_config gpt_neox;
+        struct opt_config opt;
         struct modernbert_config modernbert;
         struct decoder_config decoder;
         struct t5_config t5;

@@ -24,7 +24,8 @@
     A(mpnet)                                                                                                           \
     A(mt5)                                                                                                             \
     A(olmo2)                                                                                                           \
-    A(olmo3) A(phi) A(phi3) A(qwen2) A(qwen3) A(qwen3_moe) A(roberta) A(smollm3) A(starcoder2) A(t5) A(xlm_roberta)
+    A(olmo3)                                                                                                           \
+    A(opt) A(phi) A(phi3) A(qwen2) A(qwen3) A(qwen3_moe) A(roberta) A(smollm3) A(starcoder2) A(t5) A(xlm_roberta)
 #define DECLARE(name) extern const struct model_arch arch_##name;
 #define ROW(name) &arch_##name,
 ARCHS(DECLARE)

@@ -153,6 +153,10 @@ STARCODER2 = dict(architectures=["Starcoder2ForCausalLM"], attention_dropout=0.1
                   max_position_embeddings=16384, mlp_type="default", model_type="starcoder2", norm_epsilon=1e-05, num_attention_heads=24,
                   num_hidden_layers=30, num_key_value_heads=2, residual_dropout=0.1, rope_theta=999999.4420358813, sliding_window=4096,
                   use_bias=True, use_cache=True, vocab_size=49152)
+OPT = dict(_remove_final_layer_norm=False, activation_dropout=0.0, activation_function="relu", architectures=["OPTForCausalLM"],
+           attention_dropout=0.0, bos_token_id=2, do_layer_norm_before=True, dropout=0.1, eos_token_id=2, ffn_dim=3072, hidden_size=768,
+           init_std=0.02, layerdrop=0.0, max_position_embeddings=2048, model_type="opt", num_attention_heads=12, num_hidden_layers=12,
+           pad_token_id=1, prefix="</s>", use_cache=True, vocab_size=50272, word_embed_proj_dim=768)
 T5 = dict(architectures=["T5ForConditionalGeneration"], d_ff=2048, d_kv=64, d_model=512, decoder_start_token_id=0, dropout_rate=0.1,
           eos_token_id=1, initializer_factor=1.0, is_encoder_decoder=True, layer_norm_epsilon=1e-06, model_type="t5", n_positions=512,
           num_heads=8, num_layers=6, output_past=True, pad_token_id=0, relative_attention_num_buckets=32, vocab_size=32128)
@@ -220,6 +224,9 @@ MODELS = {
     "gemma-2-2b": (GEMMA2, 8192),
     "gemma-3-1b-it": (GEMMA3, 32768),
     "gemma-3-4b-it": (GEMMA3_PICTURES, 131072),
+    "opt-125m": (OPT, 2048),
+    "opt-350m": ({**OPT, "do_layer_norm_before": False, "ffn_dim": 4096, "hidden_size": 1024, "num_attention_heads": 16,
+                  "num_hidden_layers": 24, "word_embed_proj_dim": 512}, 2048),
     "phi-1_5": (PHI1_5, 2048),
     "phi-2": (PHI2, 2048),
     "Phi-3-mini-4k-instruct": (PHI3, 4096),
