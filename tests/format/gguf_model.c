@@ -55,8 +55,8 @@ static void compare_tensor(const struct model_dir *d, const char *name, json_t *
 
 static void is_the_model_that_it_was_made_of(void **state)
 {
-    static const char *const names[] = {"llama",   "gemma2",   "gemma3", "olmo2",  "phi3",
-                                        "mixtral", "qwen3moe", "gemma",  "granite"};
+    static const char *const names[] = {"llama",    "gemma2", "gemma3",  "olmo2", "phi3",      "mixtral",
+                                        "qwen3moe", "gemma",  "granite", "phi2",  "starcoder2"};
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         struct model_dir d = {0};

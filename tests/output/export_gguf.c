@@ -88,8 +88,8 @@ static void compare_metadata(const struct gguf_file *f, const struct gguf_file *
 
 static void stores_what_the_package_stores(void **state)
 {
-    static const char *const models[] = {"llama",   "gemma2",   "olmo2", "gemma3", "phi3",
-                                         "mixtral", "qwen3moe", "gemma", "granite"};
+    static const char *const models[] = {"llama",    "gemma2", "olmo2",   "gemma3", "phi3",      "mixtral",
+                                         "qwen3moe", "gemma",  "granite", "phi2",   "starcoder2"};
     json_t *expected;
     struct snug_err err = {0};
     (void)state;
@@ -136,9 +136,10 @@ static void compare_ids(const struct tokenizer *t, const char *rows)
 
 static void reads_back_as_the_same_model(void **state)
 {
-    static const char *const models[] = {"llama",   "gemma2",   "gemma3", "phi3",
-                                         "mixtral", "qwen3moe", "gemma",  "granite"},
-                             *const rows[] = {"smollm", "spm", "spm", "smollm", "smollm", "smollm", "spm", "smollm"};
+    static const char *const models[] = {"llama",    "gemma2", "gemma3",  "phi3", "mixtral",
+                                         "qwen3moe", "gemma",  "granite", "phi2", "starcoder2"},
+                             *const rows[] = {"smollm", "spm", "spm",    "smollm", "smollm",
+                                              "smollm", "spm", "smollm", "smollm", "smollm"};
     (void)state;
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         struct model_dir a = {0}, b = {0};
@@ -195,7 +196,8 @@ static void make_model_folder(const char *path, const char *name, json_t *other)
 /* Also where transformers has written config.json, in the spelling of today. */
 static void is_the_same_from_a_folder(void **state)
 {
-    static const char *const names[] = {"llama", "gemma2", "gemma3", "phi3", "mixtral", "qwen3moe", "gemma", "granite"};
+    static const char *const names[] = {"llama",    "gemma2", "gemma3",  "phi3", "mixtral",
+                                        "qwen3moe", "gemma",  "granite", "phi2", "starcoder2"};
     enum { NAMES = sizeof names / sizeof *names };
     char model[64];
     json_t *spelled;
@@ -295,6 +297,12 @@ static void refuses_another_model(void **state)
         {"qwen3moe", "{'norm_topk_prob':false}", "norm_topk_prob is false, and llama.cpp takes it for true"},
         {"qwen3moe", "{'mlp_only_layers':[0]}", "layer 0 has no experts, which has no place in a GGUF file"},
         {"qwen3moe", "{'num_experts':5}", ".weight is there, and no tensor of expert 4; give a whole model"},
+        {"phi2", "{'tie_word_embeddings':true}",
+         "tie_word_embeddings is true, which has no place in a GGUF file of phi"},
+        {"phi2", "{'head_dim':16}", "head_dim is 16, and llama.cpp takes it for hidden_size / num_attention_heads"},
+        {"phi2", "{'hidden_act':'relu'}", "hidden_act is another than gelu_new"},
+        {"starcoder2", "{'head_dim':16}", "head_dim is 16, and llama.cpp takes it"},
+        {"starcoder2", "{'use_bias':false}", "use_bias is false, which has no place in a GGUF file of starcoder2"},
         {"mixtral", "{'num_local_experts':2}", "experts.2.w1.weight is not one of 2 experts of one shape"},
     };
     (void)state;

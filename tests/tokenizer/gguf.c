@@ -33,7 +33,7 @@ static void compare(const struct tokenizer *t, const char *name, const char *lin
 
 static void gives_the_ids_of_its_tokenizer(void **state)
 {
-    static const char *const names[] = {"smollm", "llama-bpe", "qwen2", "spm"};
+    static const char *const names[] = {"smollm", "llama-bpe", "qwen2", "phi-2", "spm"};
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         struct tokenizer *t;

@@ -286,28 +286,36 @@ static void copy_factors(struct maker *m, const char *tensor, json_t *scaling, c
     json_object_set_new(scaling, name, list);
 }
 
-/* Of a head rope.dimension_count entries turn; files of long contexts have LongRoPE's factors as tensors. Its factor of cosines follows
- * from both lengths, in the converter as in transformers. A window of 0 is none. */
-static void copy_phi3(struct maker *m)
+/* Of a head rope.dimension_count entries turn, all where the key is not there. */
+static void copy_part(struct maker *m)
 {
     char key[128];
-    int64_t turns = 0, window = 0,
+    if (m->code)
+        return;
+    int64_t turns = 0,
             usual = json_integer_value(json_object_get(m->out, "hidden_size")) /
                     json_integer_value(json_object_get(m->out, "num_attention_heads")),
             width = has(m, "attention.key_length") ? json_integer_value(json_object_get(m->out, "head_dim")) : usual;
+    m->code = json_get_int(m->f->metadata, m->f->path, own_key(m, "rope.dimension_count", key), false, 1, INT32_MAX,
+                           &turns, m->err);
+    if (width == usual)
+        json_object_del(m->out, "head_dim");
+    set(m, "partial_rotary_factor", json_real(turns && turns < width ? (double)turns / (double)width : 1));
+}
+
+/* Files of long contexts have LongRoPE's factors as tensors. Its factor of cosines follows from both lengths, in the converter as in
+ * transformers. A window of 0 is none. */
+static void copy_phi3(struct maker *m)
+{
+    char key[128];
+    int64_t window = 0;
     copy_int(m, "rope.scaling.original_context_length", false, "original_max_position_embeddings");
-    if (!m->code)
-        m->code = json_get_int(m->f->metadata, m->f->path, own_key(m, "rope.dimension_count", key), false, 1, INT32_MAX,
-                               &turns, m->err);
+    copy_part(m);
     if (!m->code)
         m->code = json_get_int(m->f->metadata, m->f->path, own_key(m, "attention.sliding_window", key), false, 0,
                                INT32_MAX, &window, m->err);
-    if (width == usual)
-        json_object_del(m->out, "head_dim");
     if (!json_object_get(m->out, "pad_token_id")) /* the class has one of its own, which a small vocabulary may lack */
         set(m, "pad_token_id", json_null());
-    if (turns && turns < width)
-        set(m, "partial_rotary_factor", json_real((double)turns / (double)width));
     if (window)
         set(m, "sliding_window", json_integer(window));
     if (gguf_find(m->f, "rope_factors_long.weight")) {
@@ -316,6 +324,20 @@ static void copy_phi3(struct maker *m)
         copy_factors(m, "rope_factors_long.weight", scaling, "long_factor");
         set(m, "rope_scaling", scaling);
     }
+}
+
+/* The converter writes no base. */
+static void copy_phi(struct maker *m)
+{
+    copy_part(m);
+    if (!has(m, "rope.freq_base"))
+        set(m, "rope_theta", json_real(10000));
+}
+
+/* A window is in no file, and llama.cpp knows none. */
+static void copy_starcoder2(struct maker *m)
+{
+    set(m, "use_bias", json_boolean(gguf_find(m->f, "blk.0.attn_q.bias") != NULL));
 }
 
 /* llama.cpp has a base of 10000 where the file says none; transformers another. Old files have a tensor for each expert. */
@@ -346,9 +368,10 @@ static void copy_qwen3_moe(struct maker *m)
 static const struct {
     const char *model_type;
     void (*copy)(struct maker *m);
-} own_parts[] = {{"gemma2", copy_gemma2},       {"gemma3_text", copy_gemma3}, {"llama", copy_llama},
-                 {"mixtral", copy_mixtral},     {"olmo2", copy_olmo2},        {"phi3", copy_phi3},
-                 {"qwen3_moe", copy_qwen3_moe}, {"granite", copy_granite}};
+} own_parts[] = {{"gemma2", copy_gemma2},        {"gemma3_text", copy_gemma3}, {"llama", copy_llama},
+                 {"mixtral", copy_mixtral},      {"olmo2", copy_olmo2},        {"phi3", copy_phi3},
+                 {"qwen3_moe", copy_qwen3_moe},  {"granite", copy_granite},    {"phi", copy_phi},
+                 {"starcoder2", copy_starcoder2}};
 
 static void copy_all(struct maker *m)
 {
@@ -360,7 +383,10 @@ static void copy_all(struct maker *m)
     copy_int(m, has(m, "attention.head_count_kv") ? "attention.head_count_kv" : "attention.head_count", true,
              "num_key_value_heads");
     copy_int(m, has(m, "attention.key_length") ? "attention.key_length" : "rope.dimension_count", false, "head_dim");
-    copy_real(m, "attention.layer_norm_rms_epsilon", true, "rms_norm_eps");
+    if (m->family->layer_norm_eps)
+        copy_real(m, "attention.layer_norm_epsilon", true, m->family->layer_norm_eps);
+    else
+        copy_real(m, "attention.layer_norm_rms_epsilon", true, "rms_norm_eps");
     copy_real(m, "rope.freq_base", false, "rope_theta");
     copy_scaling(m);
     copy_vocabulary(m);

@@ -40,9 +40,21 @@ static const struct gguf_names phi3[] = {
     {0},
 };
 
+static const struct gguf_names phi2[] = {
+    {"attn_output", "self_attn.dense"},
+    {"ffn_up", "mlp.fc1"},
+    {"ffn_down", "mlp.fc2"},
+    {0},
+};
+
+static const struct gguf_names starcoder2[] = {
+    {"ffn_up", "mlp.c_fc"},
+    {"ffn_down", "mlp.c_proj"},
+    {0},
+};
+
 static const struct gguf_names mixtral[] = {{"ffn_gate_inp", "block_sparse_moe.gate"}, {0}};
 static const struct gguf_names qwen3_moe[] = {{"ffn_gate_inp", "mlp.gate"}, {0}};
-static const struct gguf_names none[] = {{0}};
 
 static const struct gguf_expert_names mixtral_experts[] = {
     {"ffn_gate_exps", "block_sparse_moe.experts.", "w1"},
@@ -58,25 +70,34 @@ static const struct gguf_expert_names qwen3_moe_experts[] = {
     {0},
 };
 
-#define SILU "hidden_act", "silu"
-#define GELU "hidden_activation", "gelu_pytorch_tanh"
-#define GEMMA_ACT "hidden_act", "gelu_pytorch_tanh"
+#define ACT(key, name) .act_key = key, .act = name
+#define SILU ACT("hidden_act", "silu")
+#define GELU_TANH ACT("hidden_act", "gelu_pytorch_tanh")
+#define LATER_GELU ACT("hidden_activation", "gelu_pytorch_tanh")
+#define ROW(its_architecture, its_type, its_class, ...)                                                                \
+    {                                                                                                                  \
+        .architecture = its_architecture, .model_type = its_type, .class_name = its_class, __VA_ARGS__                 \
+    }
 
 static const struct gguf_family families[] = {
-    {"llama", "llama", "LlamaForCausalLM", true, false, false, none, SILU, NULL},
-    {"qwen2", "qwen2", "Qwen2ForCausalLM", false, false, false, none, SILU, NULL},
-    {"qwen3", "qwen3", "Qwen3ForCausalLM", false, false, false, none, SILU, NULL},
-    {"smollm3", "smollm3", "SmolLM3ForCausalLM", true, false, false, none, SILU, NULL},
-    {"granite", "granite", "GraniteForCausalLM", true, false, false, none, SILU, NULL},
-    {"gemma", "gemma", "GemmaForCausalLM", false, true, false, none, GEMMA_ACT, NULL},
-    {"gemma2", "gemma2", "Gemma2ForCausalLM", false, true, false, gemma2, GELU, NULL},
-    {"gemma3", "gemma3_text", "Gemma3ForCausalLM", false, true, false, gemma2, GELU, NULL},
-    {"olmo2", "olmo2", "Olmo2ForCausalLM", false, false, false, olmo2, SILU, NULL},
-    {"phi3", "phi3", "Phi3ForCausalLM", false, false, true, phi3, SILU, NULL},
-    {"qwen3moe", "qwen3_moe", "Qwen3MoeForCausalLM", false, false, false, qwen3_moe, SILU, qwen3_moe_experts},
+    ROW("llama", "llama", "LlamaForCausalLM", SILU, .permuted = true),
+    ROW("qwen2", "qwen2", "Qwen2ForCausalLM", SILU),
+    ROW("qwen3", "qwen3", "Qwen3ForCausalLM", SILU),
+    ROW("smollm3", "smollm3", "SmolLM3ForCausalLM", SILU, .permuted = true),
+    ROW("granite", "granite", "GraniteForCausalLM", SILU, .permuted = true),
+    ROW("gemma", "gemma", "GemmaForCausalLM", GELU_TANH, .norms_plus_one = true),
+    ROW("gemma2", "gemma2", "Gemma2ForCausalLM", LATER_GELU, .norms_plus_one = true, .layer = gemma2),
+    ROW("gemma3", "gemma3_text", "Gemma3ForCausalLM", LATER_GELU, .norms_plus_one = true, .layer = gemma2),
+    ROW("olmo2", "olmo2", "Olmo2ForCausalLM", SILU, .layer = olmo2),
+    ROW("phi2", "phi", "PhiForCausalLM", ACT("hidden_act", "gelu_new"), .layer = phi2,
+        .layer_norm_eps = "layer_norm_eps", .last_norm = "model.final_layernorm"),
+    ROW("phi3", "phi3", "Phi3ForCausalLM", SILU, .long_factors = true, .layer = phi3),
+    ROW("qwen3moe", "qwen3_moe", "Qwen3MoeForCausalLM", SILU, .layer = qwen3_moe, .experts = qwen3_moe_experts),
+    ROW("starcoder2", "starcoder2", "Starcoder2ForCausalLM", GELU_TANH, .layer = starcoder2,
+        .layer_norm_eps = "norm_epsilon"),
     /* Files of Mistral's models are of the architecture llama, with experts or without. */
-    {"llama", "mistral", "MistralForCausalLM", true, false, false, none, SILU, NULL},
-    {"llama", "mixtral", "MixtralForCausalLM", true, false, false, mixtral, SILU, mixtral_experts},
+    ROW("llama", "mistral", "MistralForCausalLM", SILU, .permuted = true),
+    ROW("llama", "mixtral", "MixtralForCausalLM", SILU, .permuted = true, .layer = mixtral, .experts = mixtral_experts),
 };
 enum { N_FAMILIES = sizeof families / sizeof *families };
 
@@ -117,10 +138,10 @@ const char *gguf_family_list(bool model_types, char text[256])
 
 /* ---- names ---- */
 
-/* The other name of the n bytes at `name`. */
+/* The other name of the n bytes at `name`; NULL: the list, which may be NULL, has none. */
 static const char *other_name(const struct gguf_names *list, bool to_hf, const char *name, size_t n)
 {
-    for (; list->own; list++) {
+    for (; list && list->own; list++) {
         const char *from = to_hf ? list->own : list->hf;
         if (strlen(from) == n && !memcmp(from, name, n))
             return to_hf ? list->hf : list->own;
@@ -142,7 +163,10 @@ static bool translate(const struct gguf_family *f, bool to_hf, const char *name,
     if (!end || (strcmp(end, ".weight") && strcmp(end, ".bias")))
         return false;
     if (strncmp(name, from, strlen(from))) {
-        other = other_name(outer, to_hf, name, (size_t)(end - name));
+        const struct gguf_names own[] = {{"output_norm", f->last_norm}, {0}};
+        size_t n = (size_t)(end - name);
+        other = f->last_norm ? other_name(own, to_hf, name, n) : NULL;
+        other = other ? other : other_name(outer, to_hf, name, n);
         return other && snprintf(out, GGUF_NAME_MAX, "%s%s", other, end) < GGUF_NAME_MAX;
     }
     at += strlen(from);

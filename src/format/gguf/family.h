@@ -24,9 +24,11 @@ struct gguf_family {
     bool permuted;                  /* rows of q and k stand for rotary pairs (2i, 2i+1), not for halves (i, i + D/2) */
     bool norms_plus_one;            /* norms' weights are stored with the 1 that the model adds to them */
     bool long_factors;              /* LongRoPE's lie in two tensors */
-    const struct gguf_names *layer; /* of the parts of a layer, where they differ from everybody's */
+    const struct gguf_names *layer; /* of the parts of a layer, where they differ from everybody's; NULL: nowhere */
     const char *act_key, *act;      /* the activation in config.json */
     const struct gguf_expert_names *experts; /* up to a row of NULL; NULL: a family without */
+    const char *layer_norm_eps;              /* what config.json calls it; NULL: norms are RMS norms */
+    const char *last_norm;                   /* what the norm behind the layers is called there; NULL: as everybody's */
 };
 
 /* The row of an architecture, with experts or without, or of a model_type; NULL if there is none. */

@@ -32,7 +32,7 @@ static const struct gguf_pre rows[] = {
     {"llama-bpe", LLAMA3, true, false, true},        {"llama3", LLAMA3, true, false, true},
     {"llama-v3", LLAMA3, true, false, true},         {"qwen2", QWEN2, false, true, false},
     {"deepseek-r1-qwen", QWEN2, false, true, false}, {"dbrx", LLAMA3, false, false, false},
-    {"refact", SMOLLM, false, false, false},
+    {"refact", SMOLLM, false, false, false},         {"phi-2", BYTE_LEVEL("true"), false, false, false},
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 

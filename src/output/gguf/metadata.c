@@ -187,6 +187,40 @@ static int put_mistral(const struct writing *t, struct snug_err *err)
     return check_turned(t, 0, err);
 }
 
+/* llama.cpp gives all heads together the width of the layers. */
+static int check_heads(const struct writing *t, struct snug_err *err)
+{
+    return t->own->head_size * t->c->heads == t->c->hidden_size
+               ? SNUG_OK
+               : err_set(err, SNUG_ERR_INPUT,
+                         "%s: head_dim is %lld, and llama.cpp takes it for hidden_size / num_attention_heads; keep the "
+                         "model as safetensors",
+                         t->path, (long long)t->own->head_size);
+}
+
+static int put_phi(const struct writing *t, struct snug_err *err)
+{
+    TRY(check_heads(t, err));
+    if (!t->c->untied)
+        return err_set(err, SNUG_ERR_INPUT,
+                       "%s: tie_word_embeddings is true, which has no place in a GGUF file of phi; keep the model as "
+                       "safetensors",
+                       t->path);
+    return put_plain(t, err);
+}
+
+/* A window is in no file, as Mistral's. */
+static int put_starcoder2(const struct writing *t, struct snug_err *err)
+{
+    TRY(check_heads(t, err));
+    if (!t->own->qkv_bias)
+        return err_set(err, SNUG_ERR_INPUT,
+                       "%s: use_bias is false, which has no place in a GGUF file of starcoder2; keep the model as "
+                       "safetensors",
+                       t->path);
+    return check_turned(t, 0, err);
+}
+
 static void put_experts(const struct writing *t)
 {
     put_int(t, "expert_count", t->own->experts.n);
@@ -289,11 +323,11 @@ static int put_phi3(const struct writing *t, struct snug_err *err)
 static const struct {
     const char *model_type;
     int (*put)(const struct writing *t, struct snug_err *err);
-} own_parts[] = {{"llama", put_plain},     {"qwen2", put_plain},         {"qwen3", put_plain},
-                 {"olmo2", put_plain},     {"mistral", put_mistral},     {"smollm3", put_smollm3},
-                 {"gemma2", put_gemma2},   {"phi3", put_phi3},           {"gemma3_text", put_gemma3},
-                 {"mixtral", put_mixtral}, {"qwen3_moe", put_qwen3_moe}, {"granite", put_granite},
-                 {"gemma", put_plain}};
+} own_parts[] = {
+    {"llama", put_plain},        {"qwen2", put_plain},     {"qwen3", put_plain},          {"olmo2", put_plain},
+    {"mistral", put_mistral},    {"smollm3", put_smollm3}, {"gemma2", put_gemma2},        {"phi3", put_phi3},
+    {"gemma3_text", put_gemma3}, {"mixtral", put_mixtral}, {"qwen3_moe", put_qwen3_moe},  {"granite", put_granite},
+    {"gemma", put_plain},        {"phi", put_phi},         {"starcoder2", put_starcoder2}};
 
 static int put_all(struct writing *t, struct snug_err *err)
 {
@@ -309,7 +343,8 @@ static int put_all(struct writing *t, struct snug_err *err)
     put_int(t, "attention.head_count", t->c->heads);
     put_int(t, "attention.head_count_kv", t->own->kv_heads);
     put_int(t, "vocab_size", t->c->vocab_size);
-    put_real(t, "attention.layer_norm_rms_epsilon", t->own->norm_eps);
+    put_real(t, t->family->layer_norm_eps ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon",
+             t->own->norm_eps);
     put_int(t, "attention.key_length", t->own->head_size);
     put_int(t, "attention.value_length", t->own->head_size);
     for (size_t i = 0; i < sizeof own_parts / sizeof *own_parts; i++)

@@ -3,9 +3,9 @@ tests/tokenizer/gguf.c.
 
 usage: record_models.py      with the packages gguf, numpy, tokenizers, transformers and xxhash; writes beside itself
 
-llama.gguf granite.gguf gemma.gguf gemma2.gguf gemma3.gguf olmo2.gguf phi3.gguf mixtral.gguf qwen3moe.gguf    models with tensors of several types; NAME.json has the config.json that they were made from, and
+llama.gguf granite.gguf gemma.gguf gemma2.gguf gemma3.gguf olmo2.gguf phi2.gguf phi3.gguf starcoder2.gguf mixtral.gguf qwen3moe.gguf    models with tensors of several types; NAME.json has the config.json that they were made from, and
                                  the weights under transformers' names, as gguf.quants.dequantize gives them: type, shape, XXH3-128
-smollm.gguf llama-bpe.gguf qwen2.gguf spm.gguf    tokenizers trained on the texts below
+smollm.gguf llama-bpe.gguf qwen2.gguf phi-2.gguf spm.gguf    tokenizers trained on the texts below
 NAME.jsonl                       texts with the ids that the tokenizers library gives them
 export.json                      what the models' tensors are as F32, F16, BF16 and Q8_0, as gguf.quants.quantize stores them: type,
                                  XXH3-128 of the bytes; for tests/output/export_gguf.c
@@ -106,7 +106,10 @@ def finish(w):
 def metadata(w, c):
     w.add_block_count(c["num_hidden_layers"]); w.add_context_length(c["max_position_embeddings"]); w.add_embedding_length(c["hidden_size"])
     w.add_feed_forward_length(c["intermediate_size"]); w.add_head_count(c["num_attention_heads"]); w.add_head_count_kv(c["num_key_value_heads"])
-    w.add_layer_norm_rms_eps(c["rms_norm_eps"]); w.add_rope_freq_base(c["rope_theta"]); w.add_vocab_size(c["vocab_size"])
+    if "rms_norm_eps" in c: w.add_layer_norm_rms_eps(c["rms_norm_eps"])
+    else: w.add_layer_norm_eps(c.get("layer_norm_eps") or c["norm_epsilon"])
+    if "rope_theta" in c: w.add_rope_freq_base(c["rope_theta"])
+    w.add_vocab_size(c["vocab_size"])
 
 
 def permute(w, heads):
@@ -131,9 +134,10 @@ def model(name, c, names, kinds, tokenizer, norm_shift, extra, arch=None, expert
     if experts:
         E, G = c.get("num_experts") or c["num_local_experts"], c.get("moe_intermediate_size", F)
         shapes |= {"mlp.gate": (E, H), "block_sparse_moe.gate": (E, H)}
+    if name in ("phi2", "starcoder2"): shapes |= {"self_attn.dense": (H, A * D), "mlp.fc1": (F, H), "mlp.fc2": (H, F), "mlp.c_fc": (F, H), "mlp.c_proj": (H, F)}
     if name == "olmo2": shapes |= {"self_attn.q_norm": (A * D,), "self_attn.k_norm": (K * D,)}
-    if name == "phi3": del c["head_dim"]
-    tensors = {"model.embed_tokens.weight": ("token_embd.weight", (c["vocab_size"], H)), "model.norm.weight": ("output_norm.weight", (H,))}
+    if name in ("phi2", "phi3"): del c["head_dim"]
+    tensors = {"model.embed_tokens.weight": ("token_embd.weight", (c["vocab_size"], H)), ("model.final_layernorm" if name == "phi2" else "model.norm") + ".weight": ("output_norm.weight", (H,))}
     if not c["tie_word_embeddings"]:
         tensors["lm_head.weight"] = ("output.weight", (c["vocab_size"], H))
     for i in range(c["num_hidden_layers"]):
@@ -141,9 +145,11 @@ def model(name, c, names, kinds, tokenizer, norm_shift, extra, arch=None, expert
             tensors[f"model.layers.{i}.{hf}.weight"] = (f"blk.{i}.{own}.weight", shapes.get(hf, (H,)))
         for own, (merged, one) in (experts or {}).items():
             tensors[merged.format(i) + ".weight"] = (f"blk.{i}.{own}.weight", (E, H, G) if own == "ffn_down_exps" else (E, G, H), f"model.layers.{i}.{one}.weight")
+    if name in ("phi2", "starcoder2"):  # all have biases, but for the embeddings; Phi's head too
+        tensors |= {hf[:-6] + "bias": (own[:-6] + "bias", shape[:1]) for hf, (own, shape) in tensors.items() if own != "token_embd.weight" and (own != "output.weight" or name == "phi2")}
     expected = {}
     for k, (hf, (own, shape, *one)) in enumerate(tensors.items()):
-        assert known.get_name(hf, (".weight",)) == own, (hf, own)
+        assert known.get_name(hf, (".weight", ".bias")) == own, (hf, own)
         kind = T.F32 if len(shape) == 1 or "ffn_gate_inp" in own else kinds[k % len(kinds)]
         x = rng.standard_normal(shape).astype(np.float32)
         if kind in (T.F32, T.F16): stored = x.astype(np.float32 if kind == T.F32 else np.float16); back = stored
@@ -170,6 +176,8 @@ OLMO2 = {n: GEMMA3[n] for n in GEMMA3 if n not in ("attn_norm", "ffn_norm")}
 PHI3 = {**{n: LLAMA[n] for n in ("attn_norm", "ffn_norm", "attn_output", "ffn_down")}, "attn_qkv": "self_attn.qkv_proj", "ffn_up": "mlp.gate_up_proj"}
 
 
+PHI2 = {**{n: LLAMA[n] for n in ("attn_norm", "attn_q", "attn_k", "attn_v")}, "attn_output": "self_attn.dense", "ffn_up": "mlp.fc1", "ffn_down": "mlp.fc2"}
+STARCODER2 = {**{n: LLAMA[n] for n in LLAMA if n[:4] != "ffn_" or n == "ffn_norm"}, "ffn_up": "mlp.c_fc", "ffn_down": "mlp.c_proj"}
 DENSE = ("ffn_gate", "ffn_up", "ffn_down")
 MIXTRAL = {**{n: LLAMA[n] for n in LLAMA if n not in DENSE}, "ffn_gate_inp": "block_sparse_moe.gate"}
 QWEN3MOE = {**{n: LLAMA[n] for n in LLAMA if n not in DENSE}, "attn_q_norm": "self_attn.q_norm", "attn_k_norm": "self_attn.k_norm", "ffn_gate_inp": "mlp.gate"}
@@ -221,8 +229,9 @@ def main():
     smollm = byte_level("smollm", pre_tokenizers.Sequence([pre_tokenizers.Digits(True), pre_tokenizers.ByteLevel(add_prefix_space=False)]), ["<|im_start|>", "<|im_end|>", "<|endoftext|>"])
     llama3 = byte_level("llama-bpe", split(r"\p{N}{1,3}"), ["<|im_start|>", "<|im_end|>"], ignore_merges=True, bos="<|im_start|>")
     qwen2 = byte_level("qwen2", split(r"\p{N}"), ["<|im_start|>", "<|im_end|>"], normalizer=normalizers.NFC())
+    phi = byte_level("phi-2", pre_tokenizers.ByteLevel(add_prefix_space=False), ["<|endoftext|>", "<|end|>"])
     pieces = spm()
-    for name, write in (("smollm", smollm), ("llama-bpe", llama3), ("qwen2", qwen2), ("spm", pieces)):
+    for name, write in (("smollm", smollm), ("llama-bpe", llama3), ("qwen2", qwen2), ("phi-2", phi), ("spm", pieces)):
         w = GGUFWriter(f"{HERE}/{name}.gguf", "llama"); write(w); finish(w)
 
     scaling = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}
@@ -288,8 +297,19 @@ def main():
     def of_granite(w):
         w.add_rope_dimension_count(8); w.add_attention_scale(0.015625); w.add_embedding_scale(12.0); w.add_residual_scale(0.22); w.add_logit_scale(8.0)
     model("granite", i, LLAMA, [T.Q8_0, T.F16, T.Q5_0], smollm, 0, of_granite)
-    export(["llama", "gemma2", "olmo2", "gemma3", "phi3", "mixtral", "qwen3moe", "gemma", "granite"])
-    spell(["llama", "gemma2", "gemma3", "phi3", "mixtral", "qwen3moe", "gemma", "granite"])
+
+    p = {"architectures": ["PhiForCausalLM"], "model_type": "phi", "hidden_act": "gelu_new", "hidden_size": 32, "intermediate_size": 128, "num_hidden_layers": 1, "num_attention_heads": 4, "num_key_value_heads": 4, "head_dim": 8,
+         "max_position_embeddings": 2048, "partial_rotary_factor": 0.75, "layer_norm_eps": 1e-05, "tie_word_embeddings": False, "bos_token_id": 0, "eos_token_id": 1, "torch_dtype": "float32"}
+    def of_phi2(w):
+        w.add_rope_dimension_count(6)
+        p["rope_theta"] = 10000.0  # the converter leaves it out
+    model("phi2", p, PHI2, [T.Q8_0, T.F16, T.Q5_1], smollm, 0, of_phi2)
+
+    s = {"architectures": ["Starcoder2ForCausalLM"], "model_type": "starcoder2", "hidden_act": "gelu_pytorch_tanh", "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+         "head_dim": 8, "max_position_embeddings": 16384, "norm_epsilon": 1e-05, "rope_theta": 1000000.0, "use_bias": True, "tie_word_embeddings": True, "bos_token_id": 0, "eos_token_id": 1, "torch_dtype": "float32"}
+    model("starcoder2", s, STARCODER2, [T.Q8_0, T.F16, T.Q4_0], smollm, 0, lambda w: w.add_rope_dimension_count(8))
+    export(["llama", "gemma2", "olmo2", "gemma3", "phi3", "mixtral", "qwen3moe", "gemma", "granite", "phi2", "starcoder2"])
+    spell(["llama", "gemma2", "gemma3", "phi3", "mixtral", "qwen3moe", "gemma", "granite", "phi2", "starcoder2"])
 
 
 if __name__ == "__main__":
