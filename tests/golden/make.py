@@ -199,7 +199,7 @@ CASES = {
                                           head_dim=None, sliding_window=3,
                                           rope_parameters=dict(full_attention=YARN, sliding_attention=dict(rope_type="default", rope_theta=10.0)))),
     "opt": (T.OPTForCausalLM, opt()),
-    "opt_projected": (T.OPTForCausalLM, opt(word_embed_proj_dim=8, do_layer_norm_before=False, activation_function="gelu")),
+    "opt_projected": (T.OPTForCausalLM, opt(word_embed_proj_dim=8, do_layer_norm_before=False, activation_function="gelu", num_hidden_layers=3)),
     "opt_plain": (T.OPTForCausalLM, opt(enable_bias=False, _remove_final_layer_norm=True, tie_word_embeddings=False, word_embed_proj_dim=24,
                                         activation_function="silu")),
     "opt_classes": (T.OPTForSequenceClassification, opt(num_hidden_layers=3)),
