@@ -88,7 +88,7 @@ struct decoder_config {
     bool one_plus;          /* norms multiply by 1 + weight */
     bool parallel;          /* both blocks of a layer read what the norm before attention makes */
     bool fused;             /* files have qkv_proj and gate_up_proj whole */
-    double rotary_part;     /* of a head that turns, where the file names none; 0: all */
+    double rotary_part;     /* of struct rotary_model */
     double embedding_scale; /* of what enters the first layer; 0: 1 */
     double branch_scale;    /* of what a block adds to the stream; 0: 1 */
     double head_scale;      /* of what the output's embeddings are multiplied by; 0: 1 */

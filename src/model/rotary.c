@@ -7,25 +7,34 @@
 
 /* What a file says of one kind of layers. */
 struct source {
-    json_t *o;   /* has the parameters of `type` */
-    json_t *all; /* config.json */
+    json_t *o;       /* has the parameters of `type` */
+    json_t *beneath; /* has others; NULL: there is none */
+    json_t *all;     /* config.json */
     const char *path, *type;
     double theta;
     int64_t size;      /* entries of a head that turn */
     int64_t positions; /* max_position_embeddings */
 };
 
-/* The object with the type and its parameters: `rope_parameters`, or what it has for this kind of layers; in the older spelling
- * `rope_scaling`. */
+static bool says_something(json_t *o)
+{
+    return o && !json_is_null(o) && !(json_is_object(o) && !json_object_size(o));
+}
+
+/* The object with the type and its parameters: `rope_parameters`, or what it has for this kind of layers. In the older spelling, which goes
+ * before it where both are there, `rope_scaling`; what has kinds of layers keeps what that does not say. */
 static int find_object(struct source *s, const struct rotary_model *m, struct snug_err *err)
 {
     const char *key = "rope_parameters";
     char text[64];
-    json_t *o = json_object_get(s->all, key);
-    if (!o || json_is_null(o))
-        o = m->theta_key ? NULL : json_object_get(s->all, key = "rope_scaling");
-    else if (m->layer_type && json_object_get(o, m->layer_type))
+    json_t *o = json_object_get(s->all, key), *kind = m->layer_type ? json_object_get(o, m->layer_type) : NULL;
+    json_t *older = m->theta_key ? NULL : json_object_get(s->all, "rope_scaling");
+    if (kind)
         o = json_object_get(o, key = m->layer_type);
+    if (says_something(older)) {
+        s->beneath = json_is_object(kind) ? kind : NULL;
+        o = older, key = "rope_scaling";
+    }
     s->o = o && !json_is_null(o) ? o : NULL;
     return !s->o || json_is_object(s->o) ? SNUG_OK
                                          : err_set(err, SNUG_ERR_INPUT, "%s: %s is %s; write {\"rope_type\": ...}",
@@ -37,15 +46,16 @@ static int find_object(struct source *s, const struct rotary_model *m, struct sn
 static int find_source(json_t *o, const char *path, const struct rotary_model *m, struct source *s,
                        struct snug_err *err)
 {
-    double part = m->part > 0 ? m->part : 1;
+    double part = m->part > 0 ? m->part : 1, unused = 1, *to = m->part > 0 ? &part : &unused;
     *s = (struct source){.all = o, .path = path, .type = "default", .theta = m->theta, .positions = m->positions};
     TRY(find_object(s, m, err));
     TRY(json_get_string(s->o, path, "type", false, &s->type, err));
     TRY(json_get_string(s->o, path, "rope_type", false, &s->type, err));
     TRY(json_get_real(o, path, m->theta_key ? m->theta_key : "rope_theta", false, 1 + 1e-9, 1e15, &s->theta, err));
+    TRY(json_get_real(s->beneath, path, "rope_theta", false, 1 + 1e-9, 1e15, &s->theta, err));
     TRY(json_get_real(s->o, path, "rope_theta", false, 1 + 1e-9, 1e15, &s->theta, err));
-    TRY(json_get_real(o, path, "partial_rotary_factor", false, 1e-3, 1, &part, err));
-    TRY(json_get_real(s->o, path, "partial_rotary_factor", false, 1e-3, 1, &part, err));
+    TRY(json_get_real(o, path, "partial_rotary_factor", false, 1e-3, 1, to, err));
+    TRY(json_get_real(s->o, path, "partial_rotary_factor", false, 1e-3, 1, to, err));
     s->size = (int64_t)((double)m->head_size * part);
     if (s->size < 2 || s->size % 2 || s->size > 2 * ROTARY_PAIRS)
         return err_set(err, SNUG_ERR_INPUT,

@@ -24,7 +24,8 @@ struct rotary {
 struct rotary_model {
     int64_t head_size, positions; /* positions: max_position_embeddings */
     double theta;                 /* where the file names none */
-    double part;                  /* of a head that turns, where the file names none; 0: all */
+    double
+        part; /* of a head that turns, where the file names none; 0: all, and a file's partial_rotary_factor is not looked at */
     const char *layer_type; /* the newer spelling has an object for each kind of layers; NULL: for all layers one */
     const char *theta_key; /* the older one has a base of its own for such layers, and does not scale them; NULL: not */
 };

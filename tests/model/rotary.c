@@ -66,7 +66,8 @@ static void frequencies_are_those_of_transformers(void **state)
     {
         json_t *old = json_object_get(c, "config"), *new = new_spelling(old);
         compare(name, c, old);
-        compare(name, c, new);
+        if (!json_object_get(old, "rope_parameters"))
+            compare(name, c, new);
         json_decref(new);
     }
     json_decref(all);
@@ -79,10 +80,14 @@ static void a_part_of_a_head_turns(void **state)
     struct snug_err err;
     struct rotary r;
     json_t *o = json_pack("{s:f,s:f}", "partial_rotary_factor", 0.25, "rope_theta", 10000.0);
-    assert_int_equal(rotary_read(o, "m", &(struct rotary_model){.head_size = 32, .theta = 2}, &r, &err), SNUG_OK);
+    struct rotary_model m = {.head_size = 32, .theta = 2, .part = 1};
+    assert_int_equal(rotary_read(o, "m", &m, &r, &err), SNUG_OK);
     assert_int_equal(r.pairs, 4);
     for (int i = 0; i < 4; i++) /* 10000^(-2i/8) */
         assert_true(fabs(r.frequency[i] - pow(10, -i)) < 1e-12);
+    m.part = 0; /* as Llama, of whose heads transformers turns all, whatever is said */
+    assert_int_equal(rotary_read(o, "m", &m, &r, &err), SNUG_OK);
+    assert_int_equal(r.pairs, 16);
     json_decref(o);
 }
 
@@ -107,8 +112,9 @@ static void what_is_not_known_is_refused(void **state)
         struct rotary r;
         json_t *o = json_loads(cases[i].config, 0, NULL);
         assert_non_null(o);
-        assert_int_equal(rotary_read(o, "m", &(struct rotary_model){.head_size = 32, .theta = 1e4}, &r, &err),
-                         SNUG_ERR_INPUT);
+        assert_int_equal(
+            rotary_read(o, "m", &(struct rotary_model){.head_size = 32, .theta = 1e4, .part = 1}, &r, &err),
+            SNUG_ERR_INPUT);
         if (strncmp(err.text, cases[i].error, strlen(cases[i].error)))
             fail_msg("%s", err.text);
         json_decref(o);

@@ -21,9 +21,13 @@ CASES = {
     "Phi-3-mini-128k": (96, 131072, 10000.0, dict(type="longrope", original_max_position_embeddings=4096,
                                                   short_factor=[1 + 0.02 * i for i in range(48)], long_factor=[1.05 + i for i in range(48)])),
 }
+# What transformers 5 has written, and what a model card tells people to add, which then counts.
+BOTH = {"Qwen3, saved anew, with YaRN": dict(rope_theta=10.0, rope_type="default")}
+CASES["Qwen3, saved anew, with YaRN"] = CASES["Qwen2.5 with YaRN"]
 out = {}
 for name, (size, positions, theta, scaling) in CASES.items():
     c = dict(max_position_embeddings=positions, rope_theta=theta, rope_scaling=scaling)
+    c.update({"rope_parameters": BOTH[name]} if name in BOTH else {})
     cfg = T.LlamaConfig(head_dim=size, **json.loads(json.dumps(c)))
     kind = cfg.rope_parameters["rope_type"]
     if kind == "default":
