@@ -9,6 +9,7 @@
 
 void chat_buf_free(struct chat_buf *b)
 {
+    json_decref(b->tools);
     mem_free(b->mask);
     chat_rendering_free(&b->whole);
     chat_rendering_free(&b->part);
@@ -40,7 +41,7 @@ void chat_setup_describe(const struct chat_setup *c, struct str *s)
     hash_hex(c->template ? chat_template_hash(c->template) : (struct hash128){0}, hex);
     if (c->template && chat_template_reads_clock(c->template) && localtime_r(&now, &tm))
         strftime(day, sizeof day, "%Y-%m-%d", &tm);
-    str_printf(s, " chat %s %s %d %d", hex, day, c->assistant_only, c->completion_only);
+    str_printf(s, " chat with tools %s %s %d %d", hex, day, c->assistant_only, c->completion_only);
     for (size_t i = 0; i < c->n_tokens; i++)
         str_json(s, c->tokens[i].text);
     for (int i = 0; i < c->n_ends; i++)
@@ -108,10 +109,45 @@ static int of_conversations(json_t *turns, json_t **out, struct snug_err *err)
     return SNUG_OK;
 }
 
+/* ---- what else a row says to the template ---- */
+
+static int set_variable(struct chat_buf *b, const char *name, json_t *value, struct snug_err *err)
+{
+    if (b->variables.n == CHAT_VARIABLES)
+        return err_set(err, SNUG_ERR_INPUT, "'chat_template_kwargs' has more than %d variables; leave some out",
+                       CHAT_VARIABLES - 1);
+    b->variables.names[b->variables.n] = name;
+    b->variables.values[b->variables.n++] = value;
+    return SNUG_OK;
+}
+
+/* As TRL has them: `tools`, a list of descriptions, or that list as a text of JSON; and `chat_template_kwargs`, by name. */
+static int find_variables(json_t *row, struct chat_buf *b, struct snug_err *err)
+{
+    json_t *tools = json_object_get(row, "tools"), *others = json_object_get(row, "chat_template_kwargs"), *value;
+    const char *name;
+    b->variables.n = 0;
+    json_decref(b->tools);
+    b->tools = NULL;
+    bool is_text = json_is_string(tools) && json_string_length(tools);
+    if (is_text && json_parse(json_string_value(tools), json_string_length(tools), "", &b->tools, NULL))
+        b->tools = json_incref(tools);
+    else if (!json_is_string(tools))
+        b->tools = json_incref(tools);
+    if (b->tools && !json_is_null(b->tools) && !json_is_array(b->tools))
+        return refuse(err, "'tools'", b->tools, "a list of tools was expected, or a text with one in JSON");
+    if (json_array_size(b->tools))
+        TRY(set_variable(b, "tools", b->tools, err));
+    if (others && !json_is_null(others) && !json_is_object(others))
+        return refuse(err, "'chat_template_kwargs'", others, "an object was expected");
+    json_object_foreach(others, name, value) TRY(set_variable(b, name, value, err));
+    return SNUG_OK;
+}
+
 /* ---- texts and tokens ---- */
 
-static int render(const struct chat_setup *c, json_t *messages, size_t n, bool prompt, struct chat_rendering *out,
-                  struct snug_err *err)
+static int render(const struct chat_setup *c, const struct chat_buf *b, json_t *messages, size_t n, bool prompt,
+                  struct chat_rendering *out, struct snug_err *err)
 {
     if (!c->template && c->why.code)
         return err_set(err, SNUG_ERR_INPUT, "%s", c->why.text);
@@ -121,8 +157,14 @@ static int render(const struct chat_setup *c, json_t *messages, size_t n, bool p
     json_t *some = json_array();
     for (size_t i = 0; i < n; i++)
         json_array_append(some, json_array_get(messages, i));
-    struct chat_input in = {
-        .messages = some, .add_generation_prompt = prompt, .tokens = c->tokens, .n_tokens = c->n_tokens, .now = c->now};
+    struct chat_input in = {.messages = some,
+                            .more_names = b->variables.names,
+                            .more = b->variables.values,
+                            .n_more = b->variables.n,
+                            .add_generation_prompt = prompt,
+                            .tokens = c->tokens,
+                            .n_tokens = c->n_tokens,
+                            .now = c->now};
     int code = some ? chat_template_render(c->template, &in, out, err) : err_no_memory(err, n * sizeof some);
     json_decref(some);
     return code;
@@ -164,16 +206,17 @@ static int render_all(const struct chat_setup *c, const struct tokenizer *t, jso
                       struct chat_buf *b, struct snug_err *err)
 {
     struct ids all;
-    TRY(render(c, messages, json_array_size(messages), false, &b->whole, err));
+    TRY(render(c, b, messages, json_array_size(messages), false, &b->whole, err));
     TRY(ids_of(t, str_text(&b->whole.text), b->whole.text.n, true, &b->tokens, &all, err));
     return start(b, all, learned, err);
 }
 
-int chat_prompt_encode(const struct chat_setup *c, const struct tokenizer *t, json_t *messages, struct chat_buf *b,
-                       const int32_t **ids, size_t *n, struct snug_err *err)
+int chat_prompt_encode(const struct chat_setup *c, const struct tokenizer *t, json_t *messages, json_t *row,
+                       struct chat_buf *b, const int32_t **ids, size_t *n, struct snug_err *err)
 {
     struct ids all;
-    TRY(render(c, messages, json_array_size(messages), true, &b->whole, err));
+    TRY(find_variables(row, b, err));
+    TRY(render(c, b, messages, json_array_size(messages), true, &b->whole, err));
     TRY(ids_of(t, str_text(&b->whole.text), b->whole.text.n, true, &b->tokens, &all, err));
     *ids = all.ids;
     *n = all.n;
@@ -205,7 +248,7 @@ static int prefix_of(const struct chat_setup *c, const struct tokenizer *t, json
                      struct chat_buf *b, size_t *tokens, struct snug_err *err)
 {
     struct ids ids;
-    TRY(render(c, messages, n, prompt, &b->part, err));
+    TRY(render(c, b, messages, n, prompt, &b->part, err));
     TRY(ids_of(t, str_text(&b->part.text), b->part.text.n, true, &b->prefix, &ids, err));
     *tokens = common(ids, b);
     if (*tokens == ids.n)
@@ -321,6 +364,7 @@ static int encode(const struct chat_setup *c, const struct tokenizer *t, const s
                   struct chat_buf *b, struct snug_err *err)
 {
     json_t *first = json_object_get(row, columns->names[columns->turns]), *messages = NULL;
+    TRY(find_variables(row, b, err));
     if (columns->form == ROWS_PROMPT)
         return encode_prompt(c, t, first, json_object_get(row, columns->names[columns->completion]), b, err);
     if (columns->form == ROWS_MESSAGES)

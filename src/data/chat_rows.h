@@ -6,7 +6,7 @@
 #include "data/files/columns.h"
 #include "tokenizer/tokenizer.h"
 
-enum { CHAT_ENDS = 16 };
+enum { CHAT_ENDS = 16, CHAT_VARIABLES = 16 };
 
 /* What a session knows about the model's chats. */
 struct chat_setup {
@@ -30,6 +30,12 @@ struct chat_buf {
     bool has_target; /* a token that is learned stands behind another one */
 
     /* working memory */
+    struct {
+        const char *names[CHAT_VARIABLES];
+        json_t *values[CHAT_VARIABLES];
+        size_t n;
+    } variables; /* of the template, besides the messages: what a row has of them */
+    json_t *tools;
     size_t mask_cap;
     struct chat_rendering whole, part;
     struct token_buf tokens, prefix;
@@ -41,9 +47,10 @@ void chat_buf_free(struct chat_buf *b);
 int chat_row_encode(const struct chat_setup *c, const struct tokenizer *t, int64_t max_length,
                     const struct columns *columns, json_t *row, struct chat_buf *b, struct snug_err *err);
 
-/* Messages as a prompt: with what the template writes before the assistant speaks. The ids are *ids (n), in b's memory. */
-int chat_prompt_encode(const struct chat_setup *c, const struct tokenizer *t, json_t *messages, struct chat_buf *b,
-                       const int32_t **ids, size_t *n, struct snug_err *err);
+/* Messages as a prompt: with what the template writes before the assistant speaks. `row`: the object that they are of, with its other
+ * variables for the template; NULL: none. The ids are *ids (n), in b's memory. */
+int chat_prompt_encode(const struct chat_setup *c, const struct tokenizer *t, json_t *messages, json_t *row,
+                       struct chat_buf *b, const int32_t **ids, size_t *n, struct snug_err *err);
 
 /* Appends what decides about ids and mask: for hashes. */
 void chat_setup_describe(const struct chat_setup *c, struct str *s);

@@ -225,6 +225,8 @@ static int add_id(struct label_reader *r, struct place p, const char *item, cons
 static int add_number(struct label_reader *r, struct place p, const char *item, double x, const int64_t *whole,
                       struct snug_err *err)
 {
+    if (has_classes(r) && r->given && r->given->numerals)
+        return add_name(r, p, item, err);
     TRY(same_form(r, p, item, false, err));
     if (has_classes(r))
         return add_id(r, p, item, whole, err);

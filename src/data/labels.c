@@ -51,6 +51,20 @@ static bool all_numbers(const struct label_map *m, const char *prefix)
     return true;
 }
 
+static bool is_whole(const char *name)
+{
+    name += *name == '-';
+    return *name && !name[strspn(name, "0123456789")];
+}
+
+static bool all_whole(const struct label_map *m)
+{
+    int32_t i = 0;
+    while (i < m->n && is_whole(m->names[i]))
+        i++;
+    return m->n && i == m->n;
+}
+
 int label_map_init(struct label_map *m, const char *const *names, int32_t n, const char *path, struct snug_err *err)
 {
     *m = (struct label_map){0};
@@ -69,6 +83,7 @@ int label_map_init(struct label_map *m, const char *const *names, int32_t n, con
         label_map_free(m);
     else
         m->numbers = all_numbers(m, "") || all_numbers(m, "LABEL_");
+    m->numerals = !code && !m->numbers && all_whole(m);
     return code;
 }
 
@@ -77,6 +92,7 @@ int label_map_copy(struct label_map *m, const struct label_map *from, const char
     TRY(label_map_init(m, (const char *const *)from->names, from->n, path, err));
     m->from_data = from->from_data;
     m->numbers = from->numbers;
+    m->numerals = from->numerals;
     return SNUG_OK;
 }
 

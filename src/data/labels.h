@@ -16,6 +16,7 @@ struct label_map {
     int32_t *sorted; /* (n): ids in the order of their names' bytes, for label_map_find */
     bool from_data;  /* made from the labels of the training data, not taken from a model */
     bool numbers;    /* names are "0", "1" …, or "LABEL_0", "LABEL_1" …: a number in the data is the id */
+    bool numerals;   /* names are other whole numbers, such as stars from "1" to "5": a number in the data is a name */
 };
 
 /* Copies `names`. SNUG_ERR_INPUT when two are equal or n > LABELS_MAX (`path` is for the message). */

@@ -215,6 +215,12 @@ static void refused(void **state)
         {"{\"messages\":[{\"content\":\"a\"}]}", ":1: a message's 'role' is absent; give user, assistant or system"},
         {"{\"conversations\":[{\"from\":\"nobody\",\"value\":\"a\"}]}",
          ":1: a turn's 'from' is \"nobody\"; human, gpt and system are known"},
+        {"{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"tools\":{}}",
+         ":1: 'tools' is an object; a list of tools was expected, or a text with one in JSON"},
+        {"{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"tools\":\"[\"}",
+         ":1: 'tools' is \"[\"; a list of tools was expected"},
+        {"{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"chat_template_kwargs\":[]}",
+         ":1: 'chat_template_kwargs' is an array; an object was expected"},
         {"{\"prompt\":\"a\",\"completion\":1}", ":1: 'completion' is 1; give two strings, or two lists of messages"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

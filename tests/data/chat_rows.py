@@ -1,6 +1,6 @@
 """Records token ids and assistant masks of conversations as transformers gives them: chat_rows.jsonl, a row a line. The
 templates are those of tests/chat/record.py, the tokenizers those of tests/tokenizer/recorded/families.
-usage: python tests/data/chat_rows.py        (transformers 5.17, jinja2 3.1.6)"""
+usage: python tests/data/chat_rows.py        (transformers 5.17, with tools 5.24; jinja2 3.1.6)"""
 import json
 import os
 
@@ -13,6 +13,8 @@ HEADER = """{{ bos_token }}{% for m in messages %}{{ '<|start_header_id|>' + m.r
 INST = """{{ bos_token }}{% for m in messages %}{% if m.role == 'user' %}{{ '[INST] ' + m.content + '[/INST]' }}{% elif m.role == 'assistant' %}{% generation %}{{ ' ' + m.content | trim + eos_token }}{% endgeneration %}{% else %}{{ raise_exception('no system') }}{% endif %}{% endfor %}"""
 TURNS = """{{ bos_token }}{% for m in messages %}{% set role = 'model' if m.role == 'assistant' else m.role %}{{ '<start_of_turn>' + role + '\\n' }}{% if role == 'model' %}{% generation %}{{ m.content | trim + '<end_of_turn>' }}{% endgeneration %}{% else %}{{ m.content | trim + '<end_of_turn>' }}{% endif %}{{ '\\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<start_of_turn>model\\n' }}{% endif %}"""
 WORDS = """{% for m in messages %}{{ m.role + ': ' }}{% if m.role == 'assistant' %}{% generation %}{{ m.content }}{% endgeneration %}{% else %}{{ m.content }}{% endif %}{{ '\\n' }}{% endfor %}"""
+TOOLS = """{% if tools %}{{ '<tools>\\n' }}{% for t in tools %}{{ t | tojson + '\\n' }}{% endfor %}{{ '</tools>' }}{% endif %}{{ mood | default('plain') }}
+""" + CHATML
 CASES = [  # family, template, bos, eos, whether prefixes show the same mask
     ("qwen2", CHATML, None, "<|im_end|>", True),
     ("smollm2", CHATML, None, "<|im_end|>", True),
@@ -25,11 +27,17 @@ U = [{"role": "user", "content": c} for c in ("When will my card arrive?", "and 
 A = [{"role": "assistant", "content": c} for c in ("In 2 days.", "  It is on its way ✓\n", "no", "")]
 CHATS = [[U[0], A[0]], [U[0], A[0], U[1], A[1]], [U[2], A[2], U[0]], [U[3], A[3], U[0], A[1]], [U[0]]]
 
+TOOL = {"type": "function", "function": {"name": "freeze", "description": "Freezes a «card»", "parameters": {"type": "object", "properties": {}}}}
+# What a row has beside its messages, and what TRL makes of it (data_utils.py of 1.x): arguments of apply_chat_template.
+BESIDE = [({"tools": [TOOL]}, {"tools": [TOOL]}), ({"tools": json.dumps([TOOL, TOOL])}, {"tools": [TOOL, TOOL]}),
+          ({"tools": None, "chat_template_kwargs": {"mood": "calm"}}, {"mood": "calm"}),
+          ({"tools": [], "chat_template_kwargs": None}, {}), ({"tools": "", "chat_template_kwargs": {}}, {})]
+
 with open(os.path.join(HERE, "chat_rows.jsonl"), "w") as f:
-    for family, template, bos, eos, prefixes in CASES:
+    rows = [(*case, chat, {}, {}) for case in CASES for chat in CHATS] + [("qwen2", TOOLS, None, "<|im_end|>", True, CHATS[1], *b) for b in BESIDE]
+    for family, template, bos, eos, prefixes, chat, beside, said in rows:
         t = PreTrainedTokenizerFast(tokenizer_file=os.path.join(FAMILIES, family, "tokenizer.json"), bos_token=bos, eos_token=eos)
-        for chat in CHATS:
-            got = t.apply_chat_template(chat, chat_template=template, tokenize=True, return_dict=True, return_assistant_tokens_mask=True)
-            row = {"family": family, "template": template, "bos": bos, "eos": eos, "prefixes": prefixes, "messages": chat,
-                   "ids": got["input_ids"], "mask": got["assistant_masks"]}
-            f.write(json.dumps(row, ensure_ascii=False) + "\n")
+        got = t.apply_chat_template(chat, chat_template=template, tokenize=True, return_dict=True, return_assistant_tokens_mask=True, **said)
+        row = {"family": family, "template": template, "bos": bos, "eos": eos, "prefixes": prefixes, "messages": chat, **beside,
+               "ids": got["input_ids"], "mask": got["assistant_masks"]}
+        f.write(json.dumps(row, ensure_ascii=False) + "\n")

@@ -166,6 +166,35 @@ static void truth_values_are_classes(void **state)
     dataset_close(&d);
 }
 
+/* Where a model's names are numbers, a number in the data is a name, in any kind of file. */
+static void numbers_are_names(void **state)
+{
+    (void)state;
+    static const char *const files[][2] = {
+        {"n.csv", "text,label\na,3\nb,1\n"},
+        {"n.jsonl", "{\"text\":\"a\",\"label\":3}\n{\"text\":\"b\",\"label\":1}\n"},
+        {"s.jsonl", "{\"text\":\"a\",\"label\":\"3\"}\n{\"text\":\"b\",\"label\":\"1\"}\n"}};
+    static const char *const stars[] = {"1", "2", "3"};
+    struct label_map m;
+    assert_int_equal(label_map_init(&m, stars, 3, "m", NULL), 0);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        struct dataset_options o = options(TASK_CLASS);
+        o.path = write_data(files[i][0], files[i][1]);
+        o.labels = &m;
+        struct dataset d = opened(&o);
+        assert_memory_equal(d.classes, ((const int32_t[]){2, 0}), 8);
+        dataset_close(&d);
+    }
+    struct dataset_options o = options(TASK_CLASS);
+    struct dataset d;
+    struct snug_err err;
+    o.path = write_data("zero.csv", "text,label\na,3\nb,0\n");
+    o.labels = &m;
+    assert_int_equal(dataset_open(&io_posix, &o, &d, &err), SNUG_ERR_INPUT);
+    assert_non_null(strstr(err.text, "label '0' is not one of the 3 labels of the model ('1', ...)"));
+    label_map_free(&m);
+}
+
 /* The rows that stay are those of a file without the others. */
 static void rows_are_left_out(void **state)
 {
@@ -260,7 +289,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_column_for_each_label), cmocka_unit_test(columns_meet_a_models_labels),
         cmocka_unit_test(wrong_columns),           cmocka_unit_test(truth_values_are_classes),
-        cmocka_unit_test(rows_are_left_out),       cmocka_unit_test(tensors_are_left_out),
+        cmocka_unit_test(numbers_are_names),       cmocka_unit_test(rows_are_left_out),
+        cmocka_unit_test(tensors_are_left_out),
     };
     return cmocka_run_group_tests_name("dataset_labels", tests, set_up, tear_down);
 }

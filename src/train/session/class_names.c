@@ -46,6 +46,7 @@ int class_names_of_data(struct session *s, const struct dataset *d, struct snug_
     TRY(label_map_init(&s->labels, (const char *const *)d->labels.names, d->labels.n, "labels", err));
     s->labels.from_data = d->labels.from_data;
     s->labels.numbers = d->labels.numbers;
+    s->labels.numerals = d->labels.numerals;
     return SNUG_OK;
 }
 

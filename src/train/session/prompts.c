@@ -56,7 +56,8 @@ static int add_text(struct session *s, const char *text, size_t bytes, struct sn
     return code;
 }
 
-static int add_messages(struct session *s, json_t *messages, struct snug_err *err)
+/* row: the object that they are of, NULL for none. */
+static int add_messages(struct session *s, json_t *messages, json_t *row, struct snug_err *err)
 {
     struct chat_buf b = {0};
     const int32_t *ids;
@@ -65,7 +66,7 @@ static int add_messages(struct session *s, json_t *messages, struct snug_err *er
         return err_set(err, SNUG_ERR_INPUT, "a %s model has no conversations; give the text of a source as a prompt",
                        s->model.arch->model_type);
     TRY(need_tokenizer(s, err));
-    int code = chat_prompt_encode(&s->chat, s->tokenizer, messages, &b, &ids, &n, err);
+    int code = chat_prompt_encode(&s->chat, s->tokenizer, messages, row, &b, &ids, &n, err);
     if (!code)
         code = add(s, ids, n, err);
     chat_buf_free(&b);
@@ -77,7 +78,7 @@ static int add_chat(struct session *s, const char *text, struct snug_err *err)
     json_t *messages = json_pack("[{s:s, s:s}]", "role", "user", "content", text);
     if (!messages)
         return err_set(err, SNUG_ERR_INPUT, "the message is not UTF-8");
-    int code = add_messages(s, messages, err);
+    int code = add_messages(s, messages, NULL, err);
     json_decref(messages);
     return code;
 }
@@ -107,7 +108,7 @@ static int add_row(struct session *s, json_t *row, struct snug_err *err)
     if (json_is_string(prompt))
         return add_text(s, json_string_value(prompt), json_string_length(prompt), err);
     if (json_is_array(prompt) || json_is_array(messages))
-        return add_messages(s, json_is_array(prompt) ? prompt : messages, err);
+        return add_messages(s, json_is_array(prompt) ? prompt : messages, row, err);
     if (json_is_array(ids))
         return add_ids(s, ids, err);
     return err_set(err, SNUG_ERR_INPUT, "no prompt; write \"prompt\", \"messages\" or \"input_ids\"");
