@@ -296,7 +296,7 @@ OPT(STR, deepspeed, "none", "FILE", TRAINING, 0,
     "DeepSpeed's configuration, as the Trainer reads it: docs/trainer.md has its members")
 OPT(STR, device_profile, "none", "FILE", PLAN, 0,
     "plan for the GPU that this file is of, which need not be there; see docs/building.md")
-OPT(INT, threads, "none", "[1, 4096]", DATA | BENCH | DEBUG_GRAD | DEBUG_OPTIM | MERGE, 0, "of the CPU; none: all; no effect on results")
+OPT(INT, threads, "none", "[1, 4096]", DATA | GENERATE | BENCH | DEBUG_GRAD | DEBUG_OPTIM | MERGE, 0, "of the CPU; none: all; no effect on results")
 
 OPT_SECTION(logging, "Logging and evaluation")
 OPT(WORD, logging_strategy, "steps", WHEN, TRAINING, 0, "when to log")

@@ -114,7 +114,7 @@ static void test_weights_of_16_bits(void **state)
     const char *model = fixture("golden/generate/phi3");
     const char *const *one =
         ARGS("generate", "--model", model, "--data", join(model, "prompts.jsonl"), "--json", "--device", "cpu",
-             "--per-device-eval-batch-size", "1", "--max-new-tokens", "2", "--memory-budget", "50KB");
+             "--threads", "1", "--per-device-eval-batch-size", "1", "--max-new-tokens", "2", "--memory-budget", "50KB");
     expect_snug(4, said(), one, NULL);
     expect_snug(0, said(), one, ARGS("--bf16"));
 }

@@ -264,7 +264,7 @@ __device__ static inline double mean_of_rows(const struct adafactor_row &r, cons
     return sum_of(r.s.sum_r + t.matrix * tiles, tiles) / (double)r.k.whole_rows;
 }
 
-/* 1 / sqrt(C) of a lane's columns. */
+/* 1 / sqrt(C) of a lane's columns, 0 where the tile has none: what that multiplies is 0, and stays so. */
 template <bool PACKED>
 __device__ static inline void load_factors(float (&x)[GROUPS][FOUR], const struct adafactor_row &r,
                                            const struct tile &t)
@@ -274,7 +274,7 @@ __device__ static inline void load_factors(float (&x)[GROUPS][FOUR], const struc
     for (int k = 0; k < GROUPS; k++)
 #pragma unroll
         for (int e = 0; e < FOUR; e++)
-            x[k][e] = 1 / sqrtf(x[k][e]);
+            x[k][e] = column_of<PACKED>(k, e) < t.columns ? 1 / sqrtf(x[k][e]) : 0;
 }
 
 template <class G, bool PACKED>
