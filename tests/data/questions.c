@@ -197,7 +197,13 @@ static void what_is_no_question_is_refused(void **state)
         {"{\"question\":\"my card my card my\",\"context\":\"card pay my card pay my card "
          "pay\",\"answers\":{\"text\":[],"
          "\"answer_start\":[]}}",
-         "the question has 5 tokens, which leaves 2 of --max-length 10 for windows over its context"},
+         "the question has 5 tokens, which leaves 2 of --max-length 10 for windows over its context, and --doc-stride "
+         "2 "
+         "needs more; shorten"},
+        {"{\"question\":\"my card my card my card my card my card\",\"context\":\"card\",\"answers\":{\"text\":[],"
+         "\"answer_start\":[]}}",
+         "r.jsonl:1: the question has 10 tokens, which leaves none of --max-length 10 for its context; shorten the "
+         "question, or give a larger --max-length"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {

@@ -49,10 +49,15 @@ enum { USUAL_STRIDE = 128 };
 
 static int too_long(const struct reading *r, size_t question, int64_t room, int64_t stride, struct snug_err *err)
 {
+    if (room < 1) /* no stride would do */
+        return err_at(err, SNUG_ERR_INPUT, r->place,
+                      "the question has %zu tokens, which leaves none of --max-length %d for its context; shorten the "
+                      "question, or give a larger --max-length",
+                      question, (int)r->o->max_length);
     return err_at(err, SNUG_ERR_INPUT, r->place,
                   "the question has %zu tokens, which leaves %lld of --max-length %d for windows over its context, and "
                   "--doc-stride %lld needs more; shorten the question, or change one of the two",
-                  question, (long long)(room < 0 ? 0 : room), (int)r->o->max_length, (long long)stride);
+                  question, (long long)room, (int)r->o->max_length, (long long)stride);
 }
 
 /* Marks the answer, or token 0 where it is not whole in the window. */
