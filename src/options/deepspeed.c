@@ -358,11 +358,13 @@ static int note_warmup(const struct file *f, const json_t *file, struct snug_err
 
 int options_read_deepspeed(struct options *o, const struct io *io, struct snug_err *err)
 {
-    struct file f = {.o = o, .path = o->deepspeed};
+    bool itself = o->deepspeed && *o->deepspeed == '{'; /* as the Trainer tells it from a file's name */
+    struct file f = {.o = o, .path = itself ? o->from[OPTION_deepspeed] : o->deepspeed};
     json_t *file = NULL;
     if (!o->deepspeed || o->deepspeed_read)
         return SNUG_OK;
-    int code = json_read_object(io, f.path, CONFIG_LIMIT, &file, err);
+    int code = itself ? json_parse(o->deepspeed, strlen(o->deepspeed), f.path, &file, err)
+                      : json_read_object(io, f.path, CONFIG_LIMIT, &file, err);
     if (!code)
         code = take_object(&f, &deepspeed_keys[0], file, err);
     if (!code)

@@ -205,6 +205,8 @@ static int read_member(struct options *o, const struct config *c, const char *na
         return SNUG_OK;
     bool flag = word || (m.spelling && m.spelling->value);
     enum option_type type = flag ? OPTION_BOOL : option_rows[m.option].type;
+    if (m.option == OPTION_deepspeed && json_is_object(v)) /* the configuration itself, as its JSON */
+        type = OPTION_KWARGS;
     const char *text = "no";
     if (!json_is_false(v) || flag || !takes_no(m.option))
         TRY(value_text(o, type, v, from, &text, err));

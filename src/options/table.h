@@ -292,7 +292,7 @@ OPT(STR, main_process, "none", "HOST:PORT", TRAIN | EVAL, 0, "where they meet: t
 OPT(REAL, peer_timeout, "20", "[1, 3600]", TRAIN | EVAL, 0, "seconds without a sign of life after which a process counts as lost")
 OPT(INT, zero_stage, "0", "[0, 3]", TRAINING | BENCH, 0,
     "what ranks divide among them: 1: optimizer states; 2: gradients, too; 3: weights, too; 0: nothing")
-OPT(STR, deepspeed, "none", "FILE", TRAINING, 0,
+OPT(STR, deepspeed, "none", "FILE|JSON", TRAINING, 0,
     "DeepSpeed's configuration, as the Trainer reads it: docs/trainer.md has its members")
 OPT(STR, device_profile, "none", "FILE", PLAN, 0,
     "plan for the GPU that this file is of, which need not be there; see docs/building.md")
@@ -431,6 +431,7 @@ OPT_SPELLING(HABIT, optimizer, optim, NULL)
 OPT_SPELLING(HABIT, lr_scheduler, lr_scheduler_type, NULL)
 OPT_SPELLING(HABIT, scheduler, lr_scheduler_type, NULL)
 OPT_SPELLING(HABIT, num_warmup_steps, warmup_steps, NULL)
+OPT_SPELLING(HABIT, generation_num_beams, num_beams, NULL)
 OPT_SPELLING(HABIT, gradient_clipping, max_grad_norm, NULL)
 OPT_SPELLING(HABIT, grad_clip, max_grad_norm, NULL)
 OPT_SPELLING(HABIT, clip_grad_norm, max_grad_norm, NULL)
@@ -891,9 +892,9 @@ OPT_REFUSED("accelerator_config",
     "there is no Accelerate here; use --gradient-accumulation-steps and --data-seed")
 OPT_REFUSED("fsdp_config",
     "{\"min_num_params\":0,\"xla\":false,\"xla_fsdp_v2\":false,\"xla_fsdp_grad_ckpt\":false}",
-    "sharding is not there yet; --gradient-checkpointing saves memory")
-OPT_REFUSED("fsdp_min_num_params", "0", "sharding is not there yet; --gradient-checkpointing saves memory")
-OPT_REFUSED("fsdp*", "null", "sharding is not there yet; --gradient-checkpointing saves memory")
+    "there is no FSDP; --gpus with --zero-stage 3 shards weights, gradients and states")
+OPT_REFUSED("fsdp_min_num_params", "0", "there is no FSDP; --gpus with --zero-stage 3 shards weights, gradients and states")
+OPT_REFUSED("fsdp*", "null", "there is no FSDP; --gpus with --zero-stage 3 shards weights, gradients and states")
 OPT_REFUSED("hub_strategy", "\"every_save\"", "nothing is uploaded; --output-dir holds a folder that can be")
 OPT_REFUSED("hub_token", "\"<HUB_TOKEN>\"", "nothing is uploaded; --output-dir holds a folder that can be")
 OPT_REFUSED("hub_*", "null", "nothing is uploaded; --output-dir holds a folder that can be")
@@ -902,6 +903,10 @@ OPT_REFUSED("push_to_hub_token", "\"<PUSH_TO_HUB_TOKEN>\"",
 OPT_REFUSED("push_to_hub*", "null", "nothing is uploaded; --output-dir holds a folder that can be")
 OPT_REFUSED("tpu_*", "null", "there is no TPU backend; --device says what there is")
 OPT_REFUSED("use_mps_device", "false", "there is no MPS backend; --device says what there is")
+/* What Seq2SeqTrainingArguments has besides. */
+OPT_REFUSED("sortish_sampler", "false", "there is no such sampler; use --train-sampling-strategy group_by_length")
+OPT_REFUSED("generation_max_length", "null", "use --max-new-tokens with one less: the token that begins a target is not counted")
+OPT_REFUSED("generation_config", "null", "use --num-beams and --max-new-tokens; the rest is read from the model folder's generation_config.json")
 
 /* clang-format on */
 

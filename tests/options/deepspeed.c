@@ -237,6 +237,39 @@ static void a_warm_up_is_noted(void **state)
     options_free(&o);
 }
 
+/* The Trainer takes the object itself, too: in a file of its arguments, or on the command line. */
+static void the_object_itself(void **state)
+{
+    static const char *const files[] = {
+        "{\"deepspeed\": {\"train_micro_batch_size_per_gpu\": \"auto\", \"gradient_clipping\": 0.5, "
+        "\"zero_optimization\": {\"stage\": 2}}}",
+        "deepspeed:\n  train_micro_batch_size_per_gpu: auto\n  gradient_clipping: 0.5\n"
+        "  zero_optimization: {stage: 2}\n",
+    };
+    char line[512], text[512];
+    struct options o;
+    struct snug_err e;
+    (void)state;
+    snprintf(line, sizeof line, TRAIN_LINE "--config %s", config_file);
+    for (size_t i = 0; i < 2; i++) {
+        write_config(files[i]);
+        assert_int_equal(options_of(&o, CMD_TRAIN, line, &e), SNUG_OK);
+        assert_int_equal(o.zero_stage, 2);
+        assert_true(o.max_grad_norm == 0.5);
+        assert_int_equal(o.per_device_train_batch_size, 8);
+        assert_int_equal(o.n_notes, 0);
+        options_free(&o);
+    }
+    refused("--deepspeed {\"zero_optimization\":{\"stage\":4}}",
+            "--deepspeed: zero_optimization.stage: is 4; stages are 0 to 3; give one of them");
+    snprintf(
+        text, sizeof text,
+        ": deepspeed: gradient_clipping: is 1, but %s: max_grad_norm says otherwise; give one of them, or \"auto\" "
+        "in the file",
+        config_file);
+    config_refused("{\"max_grad_norm\": 2, \"deepspeed\": {\"gradient_clipping\": 1}}", SNUG_ERR_USAGE, text);
+}
+
 static void what_is_not_there_is_refused(void **state)
 {
     (void)state;
@@ -332,6 +365,7 @@ int main(void)
         cmocka_unit_test(options_go_with_the_file),
         cmocka_unit_test(a_path_goes_with_nvme),
         cmocka_unit_test(a_warm_up_is_noted),
+        cmocka_unit_test(the_object_itself),
         cmocka_unit_test(what_is_not_there_is_refused),
         cmocka_unit_test(no_memory_is_an_error),
     };

@@ -235,7 +235,8 @@ static void names_and_values(void **state)
     /* names of TrainingArguments that are refused */
     refused("--ddp_backend nccl", "--ddp_backend: refused; GPUs of one machine train side by side with --gpus, and it "
                                   "has no such settings; leave it out");
-    refused("--fsdp full_shard", "--fsdp: refused; sharding is not there yet; --gradient-checkpointing saves memory");
+    refused("--fsdp full_shard",
+            "--fsdp: refused; there is no FSDP; --gpus with --zero-stage 3 shards weights, gradients and states");
     refused("--push-to-hub", "--push-to-hub: refused; nothing is uploaded; --output-dir holds a folder that can be");
     refused("--hub_model_id x",
             "--hub_model_id: refused; nothing is uploaded; --output-dir holds a folder that can be");

@@ -58,6 +58,29 @@ static void saved_training_arguments_load(void **state)
     load_training_arguments("5.23");
 }
 
+/* What Seq2SeqTrainingArguments of transformers 5.24 saves besides: its defaults ask for nothing, the rest says what to use. */
+static void those_of_seq2seq_are_known(void **state)
+{
+    (void)state;
+    write_config("{\"sortish_sampler\": false, \"predict_with_generate\": false, \"generation_max_length\": null, "
+                 "\"generation_num_beams\": null, \"generation_config\": null}");
+    char line[128];
+    snprintf(line, sizeof line, "--config %s", config_file);
+    struct options o = accepted(line);
+    expect_notes(&o, "");
+    options_free(&o);
+    write_config("{\"task\": \"seq2seq-lm\", \"predict_with_generate\": true, \"generation_num_beams\": 3}");
+    o = accepted(line);
+    assert_int_equal(o.num_beams, 3);
+    options_free(&o);
+    config_refused("{\"sortish_sampler\": true}", SNUG_ERR_USAGE,
+                   ": sortish_sampler: refused; there is no such sampler; use --train-sampling-strategy "
+                   "group_by_length");
+    config_refused("{\"generation_max_length\": 20}", SNUG_ERR_USAGE,
+                   ": generation_max_length: refused; use --max-new-tokens with one less: the token that begins a "
+                   "target is not counted");
+}
+
 /* The names that docs/options.md has a row for are those of transformers 5.17; each is an option, or ignored, or refused
  * with what to do instead. */
 static void every_training_argument_is_known(void **state)
@@ -123,6 +146,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(saved_training_arguments_load),
+        cmocka_unit_test(those_of_seq2seq_are_known),
         cmocka_unit_test(every_training_argument_is_known),
         cmocka_unit_test(every_word_is_known),
     };

@@ -73,9 +73,9 @@ static void print_deepspeed_key(FILE *f, const struct deepspeed_key *k)
 static void print_deepspeed(FILE *f)
 {
     fputs("\n## A DeepSpeed configuration\n\n"
-          "`--deepspeed FILE` reads DeepSpeed's JSON as the Trainer does. What is `\"auto\"`, or left out, the other "
-          "options say; any other "
-          "value stands\nfor the option beside it, and is refused where that one is given and says otherwise.\n\n"
+          "`--deepspeed FILE` reads DeepSpeed's JSON as the Trainer does; in a `--config` file it may be the object "
+          "itself. What is `\"auto\"`, or\nleft out, the other options say. Any other value stands for the option "
+          "beside it, and is refused where that one is given and\nsays otherwise.\n\n"
           "| member | is |\n|---|---|\n",
           f);
     for (size_t i = 0; i < n_deepspeed_keys; i++)
