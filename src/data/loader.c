@@ -34,8 +34,9 @@ struct slot {
 struct loader {
     struct loader_options o;
     struct masker masker;
-    int64_t window_rows, steps_per_epoch, steps_of_first; /* of the epoch of from_step */
-    int64_t *rows; /* (stretch), the thread's: rows in order from rows_at on of rows_epoch */
+    int64_t window_rows, epoch_rows, steps_per_epoch;
+    int64_t first_rows, steps_of_first; /* of the epoch of from_step: where it ends, and its steps from there on */
+    int64_t *rows;                      /* (stretch), the thread's: rows in order from rows_at on of rows_epoch */
     int64_t stretch, rows_epoch, rows_at;
     struct dealer dealer; /* the thread's, with several ranks, */
     int32_t *samples;     /* (window_rows): of the rows of each micro-batch, one after another, and */
@@ -53,10 +54,16 @@ struct loader {
     struct snug_err err;
 };
 
-int64_t loader_steps_per_epoch(int64_t n_rows, int32_t batch_size, int32_t accumulation, bool drop_last)
+/* How many of n rows are taken. */
+static int64_t taken(int64_t n, int64_t drop_below)
+{
+    return drop_below > 0 ? n - n % drop_below : n;
+}
+
+int64_t loader_steps_per_epoch(int64_t n_rows, int32_t batch_size, int32_t accumulation, int64_t drop_below)
 {
     int64_t window = (int64_t)batch_size * accumulation;
-    return drop_last ? n_rows / window : (n_rows + window - 1) / window;
+    return (taken(n_rows, drop_below) + window - 1) / window;
 }
 
 /* Sum of the n longest rows, by counting how many rows there are of each length. */
@@ -210,11 +217,12 @@ static int find_rows(struct loader *l, int64_t epoch, int64_t from, const int64_
 static int begin_window(struct loader *l, int64_t step, struct window *w, const int64_t **rows, struct snug_err *err)
 {
     int64_t since = step - l->o.from_step, epoch = l->o.from_epoch, epoch_step = since, steps = l->steps_of_first;
-    int64_t from = l->o.from_row, n_rows = l->o.data->n_rows;
+    int64_t from = l->o.from_row, n_rows = l->first_rows;
     if (since >= l->steps_of_first) {
         epoch += 1 + (since - l->steps_of_first) / l->steps_per_epoch;
         epoch_step = (since - l->steps_of_first) % l->steps_per_epoch;
         steps = l->steps_per_epoch;
+        n_rows = l->epoch_rows;
         from = 0;
     }
     from += epoch_step * l->window_rows;
@@ -336,7 +344,7 @@ static int allocate(struct loader *l, struct snug_err *err)
     return SNUG_OK;
 }
 
-int loader_check(const struct dataset *d, int64_t batch_size, int64_t accumulation, bool drop_last,
+int loader_check(const struct dataset *d, int64_t batch_size, int64_t accumulation, int64_t drop_below,
                  struct snug_err *err)
 {
     long long rows = (long long)d->n_rows, batch = batch_size, window = batch_size * accumulation;
@@ -345,11 +353,12 @@ int loader_check(const struct dataset *d, int64_t batch_size, int64_t accumulati
                        "--per-device-train-batch-size %lld times --gradient-accumulation-steps %lld is not a number of "
                        "rows from 1 to %d; use smaller ones",
                        batch, (long long)accumulation, INT32_MAX);
-    if (loader_steps_per_epoch(d->n_rows, (int32_t)batch, (int32_t)accumulation, drop_last) < 1)
-        return err_set(err, SNUG_ERR_USAGE,
-                       "--dataloader-drop-last: %lld rows do not fill one step of %lld rows; leave the option out or "
-                       "use fewer rows per step",
-                       rows, window);
+    if (loader_steps_per_epoch(d->n_rows, (int32_t)batch, (int32_t)accumulation, drop_below) < 1)
+        return err_set(
+            err, SNUG_ERR_USAGE,
+            "--dataloader-drop-last: %lld rows do not fill one batch of %lld rows%s; leave the option out or "
+            "use a smaller --per-device-train-batch-size",
+            rows, (long long)drop_below, drop_below > batch ? ", all ranks' together" : "");
     int64_t tokens = loader_max_tokens(d, (int32_t)batch);
     if (tokens < 0)
         return err_no_memory(err, (unsigned long long)d->longest * 8);
@@ -365,10 +374,12 @@ int loader_check(const struct dataset *d, int64_t batch_size, int64_t accumulati
 static int settle(struct loader *l, const struct loader_options *o, struct snug_err *err)
 {
     l->o = *o;
-    l->steps_per_epoch = loader_steps_per_epoch(o->data->n_rows, o->batch_size, o->accumulation, o->drop_last);
+    l->steps_per_epoch = loader_steps_per_epoch(o->data->n_rows, o->batch_size, o->accumulation, o->drop_below);
+    l->epoch_rows = taken(o->data->n_rows, o->drop_below);
     l->window_rows = (int64_t)o->batch_size * o->accumulation;
     l->steps_of_first =
-        loader_steps_per_epoch(o->data->n_rows - o->from_row, o->batch_size, o->accumulation, o->drop_last);
+        loader_steps_per_epoch(o->data->n_rows - o->from_row, o->batch_size, o->accumulation, o->drop_below);
+    l->first_rows = o->from_row + taken(o->data->n_rows - o->from_row, o->drop_below);
     int64_t sorted = o->order->kind == ORDER_BY_LENGTH ? o->order->mega_batch : 1;
     l->stretch = (sorted + l->window_rows - 1) / l->window_rows * l->window_rows;
     l->stretch = l->stretch < o->data->n_rows ? l->stretch : o->data->n_rows; /* the data may be less than a window */
@@ -434,7 +445,7 @@ int loader_largest(const struct loader_options *o, const int64_t *sizes, int n, 
 int loader_open(const struct loader_options *o, struct loader **loader, struct snug_err *err)
 {
     *loader = NULL;
-    TRY(loader_check(o->data, o->batch_size, o->accumulation, o->drop_last, err));
+    TRY(loader_check(o->data, o->batch_size, o->accumulation, o->drop_below, err));
     TRY(loader_check_max_tokens(o->data, o->max_tokens, err));
     struct loader *l = mem_alloc(sizeof *l);
     if (!l)

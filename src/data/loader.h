@@ -2,7 +2,7 @@
  *
  * An optimizer step takes a window of `accumulation` times `batch_size` rows at its place in the epoch's order, cut
  * into micro-batches of at most batch_size rows, and of at most max_tokens tokens. The last window of an epoch is
- * shorter and still makes a step, unless drop_last. What is in a window depends on batch_size * accumulation only, not
+ * shorter and still makes a step. What is in a window depends on batch_size * accumulation only, not
  * on how it is cut.
  *
  * With several ranks, micro-batches r, r + ranks, r + 2 ranks, … are rank r's. Rows are then dealt out so that the micro-batches of a
@@ -34,7 +34,7 @@ struct loader_options {
     int32_t batch_size, accumulation; /* accumulation: of all ranks together */
     int32_t ranks;                    /* 0 and 1: one */
     int64_t max_tokens; /* of a micro-batch, which then has fewer rows, and a window more micro-batches; 0: no limit */
-    bool drop_last;     /* leave the shorter last window of each epoch out */
+    int64_t drop_below; /* an epoch leaves out its last rows that do not fill a batch of so many; 0: none */
     int64_t start_step; /* the first window's step; any one is found at once */
     /* At this step, at this row of this epoch, batch_size and accumulation began to hold; before it they were others.
      * All 0: always. */
@@ -48,7 +48,7 @@ struct loader_options {
 struct loader;
 
 /* Starts the thread. Data and order must outlive the loader. SNUG_ERR_INPUT: fewer rows than one micro-batch;
- * SNUG_ERR_USAGE: drop_last leaves no step; SNUG_ERR_ENV: no memory or no thread. */
+ * SNUG_ERR_USAGE: drop_below leaves no step; SNUG_ERR_ENV: no memory or no thread. */
 int loader_open(const struct loader_options *o, struct loader **loader, struct snug_err *err);
 /* The next window, in step order, valid until the next call; NULL when end_step is reached. */
 int loader_next(struct loader *l, const struct window **w, struct snug_err *err);
@@ -61,11 +61,11 @@ int64_t loader_usual_rows(const struct dataset *d, int32_t batch_size, int64_t m
 int loader_check_max_tokens(const struct dataset *d, int64_t max_tokens, struct snug_err *err);
 
 /* Whether there is a step to make: loader_open's SNUG_ERR_INPUT and SNUG_ERR_USAGE, before anything is allocated. */
-int loader_check(const struct dataset *d, int64_t batch_size, int64_t accumulation, bool drop_last,
+int loader_check(const struct dataset *d, int64_t batch_size, int64_t accumulation, int64_t drop_below,
                  struct snug_err *err);
 
 /* Optimizer steps of an epoch. */
-int64_t loader_steps_per_epoch(int64_t n_rows, int32_t batch_size, int32_t accumulation, bool drop_last);
+int64_t loader_steps_per_epoch(int64_t n_rows, int32_t batch_size, int32_t accumulation, int64_t drop_below);
 
 /* T and S of struct batch. */
 struct token_count {

@@ -154,7 +154,7 @@ OPT(INT, per_device_train_batch_size, "8", "[1, 1000000]", TRAINING, RESULT, "ro
 OPT(INT, gradient_accumulation_steps, "1", "[1, 1000000]", TRAINING, RESULT, "micro-batches of an optimizer step")
 OPT(INT, max_tokens_per_batch, "none", "[1, 2147483647]", TRAINING, RESULT,
     "most tokens of a micro-batch: one with more is cut into several; none: no limit")
-OPT(BOOL, dataloader_drop_last, "false", "", TRAINING, RESULT, "leave out the last, smaller batch of an epoch")
+OPT(BOOL, dataloader_drop_last, "false", "", TRAINING, RESULT, "leave out the last batch of an epoch, of all ranks, where it is smaller")
 OPT(WORD, train_sampling_strategy, "random", SAMPLING, TRAINING, RESULT, "order of the rows in an epoch")
 OPT(STR, freeze, "none", "PATTERN,...", TRAINING, RESULT,
     "weights that are not trained, by name, such as bert.embeddings.*,bert.encoder.layer.[0-5].*")

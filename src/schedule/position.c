@@ -2,10 +2,21 @@
 
 #include <math.h>
 
+/* How many of n rows are taken. */
+static int64_t taken(const struct position *p, int64_t n)
+{
+    return p->drop_below > 0 ? n - n % p->drop_below : n;
+}
+
 /* Steps that n rows make. */
 static int64_t steps_of(const struct position *p, int64_t n)
 {
-    return p->drop_last ? n / p->step_rows : (n + p->step_rows - 1) / p->step_rows;
+    return (taken(p, n) + p->step_rows - 1) / p->step_rows;
+}
+
+int64_t position_rows_per_epoch(const struct position *p)
+{
+    return taken(p, p->n_rows);
 }
 
 int64_t position_steps_per_epoch(const struct position *p)
@@ -26,7 +37,7 @@ int64_t position_total(const struct position *p, double epochs)
         return (int64_t)ceil(epochs * (double)position_steps_per_epoch(p));
     if (left >= 1)
         return p->from.step + steps_of_first(p) + (int64_t)ceil((left - 1) * (double)position_steps_per_epoch(p));
-    double rows = left * (double)p->n_rows - (double)p->from.row;
+    double rows = left * (double)(p->from.row + taken(p, p->n_rows - p->from.row)) - (double)p->from.row;
     return p->from.step + (rows > 0 ? (int64_t)ceil(rows / (double)p->step_rows) : 0);
 }
 

@@ -14,11 +14,12 @@ struct origin {
 
 struct position {
     int64_t n_rows, step_rows;
-    bool drop_last;
+    int64_t drop_below; /* an epoch leaves out its last rows that do not fill a batch of so many; 0: none */
     struct origin from;
 };
 
-int64_t position_steps_per_epoch(const struct position *p); /* of whole ones */
+int64_t position_rows_per_epoch(const struct position *p); /* that are taken; of whole epochs, as in the next */
+int64_t position_steps_per_epoch(const struct position *p);
 /* Steps of the whole run for so many epochs, which need not be whole. */
 int64_t position_total(const struct position *p, double epochs);
 /* The place of the next row after `step` steps; a row of n_rows is never given: that is row 0 of the next epoch. */

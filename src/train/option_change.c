@@ -105,21 +105,22 @@ static int compare(struct session *s, int64_t step, const int *rows, size_t n, j
     return SNUG_OK;
 }
 
-/* Where the checkpoint is, counted in its own rows of a step: there the new ones begin. */
-static void move_origin(const struct session *s, int64_t old_rows, struct train_state *t)
+/* Where the checkpoint is, counted in its own rows of a step and of a batch of all ranks: there the new ones begin. */
+static void move_origin(const struct session *s, int64_t old_rows, int64_t old_batch, struct train_state *t)
 {
     struct position old = train_position(s, &t->origin);
-    int64_t rows = old.step_rows;
-    if (rows == old_rows)
+    int64_t drop_below = old.drop_below;
+    if (old.step_rows == old_rows && (!drop_below || drop_below == old_batch))
         return;
     old.step_rows = old_rows;
+    old.drop_below = drop_below ? old_batch : 0;
     if (!position_steps_per_epoch(&old)) { /* of the data that are there now: they were more */
         t->origin = (struct origin){.step = t->step, .epoch = t->origin.epoch};
         return;
     }
     struct origin now = {.step = t->step, .order_rows = t->origin.order_rows ? t->origin.order_rows : old_rows};
     position_of(&old, t->step, &now.epoch, &now.row);
-    if (old.drop_last && old.n_rows - now.row < rows) /* no step is left in this epoch */
+    if (old.n_rows - now.row < drop_below) /* no step is left in this epoch */
         now.epoch++, now.row = 0;
     t->origin = now;
 }
@@ -157,13 +158,14 @@ int option_change_apply(struct session *s, json_t *saved, struct train_state *t,
         return err_no_memory(err, 256);
     if (!s->o->allow_option_change)
         return SNUG_OK;
-    int64_t rows = rows_in(options, of_results[0]) * rows_in(options, of_results[1]) * rows_in(options, of_results[2]);
+    int64_t batch = rows_in(options, of_results[0]) * rows_in(options, of_results[2]);
+    int64_t rows = batch * rows_in(options, of_results[1]);
     TRY(options_to_json(s->o, false, &now, err));
     int code = compare(s, t->step, of_results, n_results(s), options, now, true, err);
     if (!code)
         code = compare(s, t->step, others, N_OTHERS, json_object_get(about, "changeable"), now, false, err);
     json_decref(now);
     if (!code && rows > 0)
-        move_origin(s, rows, t);
+        move_origin(s, rows, batch, t);
     return code;
 }

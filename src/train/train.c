@@ -19,12 +19,17 @@ int64_t train_step_rows(const struct options *o)
     return o->per_device_train_batch_size * o->gradient_accumulation_steps * o->ranks;
 }
 
+int64_t train_drop_below(const struct options *o)
+{
+    return o->dataloader_drop_last ? o->per_device_train_batch_size * o->ranks : 0;
+}
+
 struct position train_position(const struct session *s, const struct origin *from)
 {
     const struct options *o = s->o;
     return (struct position){.n_rows = s->train.n_rows,
                              .step_rows = train_step_rows(o),
-                             .drop_last = o->dataloader_drop_last,
+                             .drop_below = train_drop_below(o),
                              .from = from ? *from : (struct origin){0}};
 }
 
@@ -72,7 +77,7 @@ int train_open_loader(struct session *s, const struct origin *from, int64_t firs
                                .accumulation = (int32_t)(s->micro_batches * o->ranks),
                                .ranks = (int32_t)o->ranks,
                                .max_tokens = o->max_tokens_per_batch,
-                               .drop_last = o->dataloader_drop_last,
+                               .drop_below = train_drop_below(o),
                                .start_step = first,
                                .from_step = from ? from->step : 0,
                                .from_epoch = from ? from->epoch : 0,

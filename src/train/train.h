@@ -20,6 +20,9 @@ int train_run(struct session *s, struct train_events events, struct snug_summary
 /* Rows of an optimizer step: of all its micro-batches, on all ranks. */
 int64_t train_step_rows(const struct options *o);
 
+/* Rows of a batch of all ranks, below which --dataloader-drop-last leaves out what is left of an epoch; 0: nothing is left out. */
+int64_t train_drop_below(const struct options *o);
+
 /* Optimizer steps of the whole run and of an epoch, from options and data. */
 void train_steps(const struct session *s, int64_t *total, int64_t *per_epoch);
 

@@ -1,16 +1,17 @@
 /* data/loader and batch: what is in the batches of a step, however they are cut, sought or timed. */
 #include "loader_fixture.h"
 
-/* Windows of two epochs of `rows` rows: sizes by arithmetic, contents by row. */
-static void check_epochs(int64_t rows, int32_t batch, int32_t accumulation, bool drop_last)
+/* Windows of two epochs of `all` rows: sizes by arithmetic, contents by row. */
+static void check_epochs(int64_t all, int32_t batch, int32_t accumulation, bool drop)
 {
+    int64_t rows = drop ? all / batch * batch : all;
     struct fixture f;
-    make(&f, TASK_CLASS, rows, ORDER_RANDOM, 0);
+    make(&f, TASK_CLASS, all, ORDER_RANDOM, 0);
     struct loader_options o = options(&f, batch, accumulation);
-    o.drop_last = drop_last;
+    o.drop_below = drop ? batch : 0;
     int64_t full = rows / (batch * accumulation), rest = rows % (batch * accumulation);
-    int64_t steps = full + (rest && !drop_last);
-    assert_int_equal(loader_steps_per_epoch(rows, batch, accumulation, drop_last), steps);
+    int64_t steps = full + (rest > 0);
+    assert_int_equal(loader_steps_per_epoch(all, batch, accumulation, o.drop_below), steps);
     o.end_step = 2 * steps;
     struct loader *l = open_loader(&o);
     for (int64_t step = 0; step < 2 * steps; step++) {
@@ -51,6 +52,8 @@ static void windows_are_cut_by_arithmetic(void **state)
         check_epochs(21, 4, 4, drop); /* the last window has a full and a short micro-batch */
         check_epochs(7, 1, 1, drop);
         check_epochs(100, 7, 3, drop);
+        check_epochs(43, 4, 3, drop); /* 12, 12, 12, and 7, of which 4 make a whole micro-batch */
+        check_epochs(43, 8, 8, drop); /* one short window is the whole epoch */
     }
     check_epochs(5, 5, 8, false); /* one short window is the whole epoch */
 }
@@ -98,13 +101,15 @@ static void cut_and_start_do_not_show(void **state)
 
 /* With several ranks: each row of the window once, under the index that it has without them; as many micro-batches for each rank, with
  * about as many tokens; and the largest is known before. */
-static void check_dealt(int64_t rows, int32_t batch, int32_t accumulation, int32_t ranks)
+static void check_dealt(int64_t all, int32_t batch, int32_t accumulation, int32_t ranks, bool drop)
 {
+    int64_t rows = drop ? all / (batch * ranks) * (batch * ranks) : all;
     struct fixture f;
     struct token_count planned;
     int64_t most = 0, dealt_spread = 0, cut_spread = 0;
-    make(&f, TASK_CLASS, rows, ORDER_RANDOM, 0);
+    make(&f, TASK_CLASS, all, ORDER_RANDOM, 0);
     struct loader_options o = options(&f, batch, accumulation * ranks);
+    o.drop_below = drop ? batch * ranks : 0;
     int64_t step_rows = (int64_t)batch * accumulation * ranks, steps = (rows + step_rows - 1) / step_rows, size = batch;
     o.end_step = 2 * steps;
     struct loader *whole = open_loader(&o);
@@ -119,7 +124,7 @@ static void check_dealt(int64_t rows, int32_t batch, int32_t accumulation, int32
         assert_true(w->n_micro == v->n_samples || w->n_micro % ranks == 0);
         for (int32_t m = 0; m < w->n_micro; m++) {
             int32_t T = w->micro[m].T;
-            assert_in_range(w->micro[m].B, 1, batch);
+            assert_in_range(w->micro[m].B, drop ? batch : 1, batch);
             for (int32_t i = 0; i < w->micro[m].B; i++) {
                 int32_t sample = w->micro[m].sample[i];
                 assert_true(sample >= 0 && sample < w->n_samples && !seen[sample]);
@@ -142,6 +147,7 @@ static void check_dealt(int64_t rows, int32_t batch, int32_t accumulation, int32
     assert_int_equal(loader_largest(&o, &size, 1, NULL, &planned, NULL), SNUG_OK);
     assert_int_equal(planned.T, most);
     assert_int_equal(planned.S, 0);
+    assert_int_equal(loader_steps_per_epoch(all, batch, accumulation * ranks, o.drop_below), steps);
     assert_true(batch == 1 || !cut_spread || 8 * dealt_spread < cut_spread);
     loader_close(whole);
     loader_close(l);
@@ -151,12 +157,14 @@ static void check_dealt(int64_t rows, int32_t batch, int32_t accumulation, int32
 static void ranks_have_as_many_tokens(void **state)
 {
     (void)state;
-    check_dealt(100, 4, 1, 2);
-    check_dealt(100, 6, 2, 3);
-    check_dealt(101, 8, 1, 4); /* 5 rows in the last window */
-    check_dealt(67, 8, 2, 4);  /* 3, for 4 ranks */
-    check_dealt(50, 1, 3, 2);
-    check_dealt(7, 4, 1, 2); /* all rows are less than a window */
+    check_dealt(100, 4, 1, 2, false);
+    check_dealt(100, 6, 2, 3, false);
+    check_dealt(101, 8, 1, 4, false); /* 5 rows in the last window */
+    check_dealt(67, 8, 2, 4, false);  /* 3, for 4 ranks */
+    check_dealt(50, 1, 3, 2, false);
+    check_dealt(7, 4, 1, 2, false);  /* all rows are less than a window */
+    check_dealt(100, 6, 2, 3, true); /* 36, 36, and 18 of 28 */
+    check_dealt(85, 8, 2, 2, true);  /* 32, 32, and 16 of 21 */
 }
 
 static void largest_batches_are_known(void **state)
@@ -183,12 +191,12 @@ static void largest_batches_are_known(void **state)
 }
 
 static void check_largest(const struct fixture *f, int32_t step_rows, const int64_t *sizes, int n, int64_t first,
-                          bool drop)
+                          int64_t drop_below)
 {
     enum { STEPS = 30, MOST = 8 };
     struct token_count found[MOST];
     struct loader_options o = options(f, step_rows, 1);
-    o.drop_last = drop;
+    o.drop_below = drop_below;
     o.start_step = first;
     o.end_step = STEPS;
     assert_int_equal(loader_largest(&o, sizes, n, NULL, found, NULL), SNUG_OK);
@@ -211,13 +219,13 @@ static void largest_of_an_order_is_known(void **state)
     (void)state;
     static const int64_t sizes[] = {12, 6, 4, 3, 2, 1};
     for (int kind = 0; kind < ORDER_COUNT; kind++)
-        for (int drop = 0; drop < 2; drop++) {
+        for (int64_t drop = 0; drop <= 12; drop += 4) {
             struct fixture f;
             make(&f, TASK_CLASS, 77, (enum order_kind)kind, 12); /* 7 steps an epoch, the last of 5 rows */
             check_largest(&f, 12, sizes, 6, 0, drop);
             check_largest(&f, 12, sizes, 6, 23, drop);
             if (!drop)
-                check_largest(&f, 96, (const int64_t[]){96, 24}, 2, 0, false); /* an epoch is less than a window */
+                check_largest(&f, 96, (const int64_t[]){96, 24}, 2, 0, 0); /* an epoch is less than a window */
             unmake(&f);
         }
     /* what nobody will see is not counted: of these orders the longest rows do not come together */
@@ -276,9 +284,10 @@ static void refused(void **state)
     struct loader *l;
     make(&f, TASK_CLASS, 5, ORDER_RANDOM, 0);
     struct loader_options o = options(&f, 2, 4); /* D19 */
-    o.drop_last = true;
+    o.drop_below = 6;
     assert_int_equal(loader_open(&o, &l, &e), SNUG_ERR_USAGE);
-    assert_non_null(strstr(e.text, "--dataloader-drop-last: 5 rows do not fill one step of 8 rows"));
+    assert_string_equal(e.text, "--dataloader-drop-last: 5 rows do not fill one batch of 6 rows, all ranks' together; "
+                                "leave the option out or use a smaller --per-device-train-batch-size");
     o = options(&f, 2, 1);
     o.max_tokens = 14; /* rows have 1, 8, 15, 22 and 6 tokens */
     f.d.longest = 22;
@@ -309,7 +318,7 @@ static void less_than_a_batch_is_a_short_batch(void **state)
         struct fixture f;
         make(&f, TASK_CLASS, 5, (enum order_kind)kind, 32);
         struct loader_options o = options(&f, 8, 4);
-        assert_int_equal(loader_steps_per_epoch(5, 8, 4, false), 1);
+        assert_int_equal(loader_steps_per_epoch(5, 8, 4, 0), 1);
         struct loader *l = open_loader(&o);
         for (int64_t step = 0; step < 3; step++) {
             const struct window *w = next(l);

@@ -519,6 +519,8 @@ base = dict(per_device_train_batch_size=4, num_train_epochs=2, learning_rate=1e-
             warmup_steps=3, lr_scheduler_type="linear", optim="adamw_torch")
 trainer("adamw", **base)
 trainer("cosine_clip_smooth", **{**base, "lr_scheduler_type": "cosine", "max_grad_norm": 0.05, "label_smoothing_factor": 0.1})
+# The Trainer adds up the means of micro-batches where the model computes the loss; its label smoother divides by the rows of the step.
+trainer("drop_last", **{**base, "label_smoothing_factor": 0.1, "per_device_train_batch_size": 5, "gradient_accumulation_steps": 3, "dataloader_drop_last": True})
 trainer("adafactor", **{**base, "optim": "adafactor"})
 trainer("schedule_free", **{**base, "optim": "schedule_free_adamw", "lr_scheduler_type": "constant"})
 trainer("freeze", ["bert.embeddings.*", "bert.encoder.layer.0.*", "*.self.query.*", "*.LayerNorm.bias"],

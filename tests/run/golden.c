@@ -263,6 +263,7 @@ static void runs_are_those_of_the_trainer(void **state)
         {"adamw", "adamw_torch", "linear", "0", "0", "2", "2", "true", NULL, NULL},
         {"cosine_clip_smooth", "adamw_torch", "cosine", "0.05", "0.1", "4", "1", "false", NULL, NULL},
         {"cosine_clip_smooth", "adamw_torch", "cosine", "0.05", "0.1", "2", "2", "true", NULL, NULL},
+        {"drop_last", "adamw_torch", "linear", "1.0", "0.1", "5", "3", "false", "--dataloader-drop-last", "true"},
         {"adafactor", "adafactor", "linear", "1.0", "0", "4", "1", "false", NULL, NULL},
         {"adafactor", "adafactor", "linear", "1.0", "0", "2", "2", "false", NULL, NULL},
         {"schedule_free", "schedule_free_adamw", "constant", "1.0", "0", "4", "1", "false", NULL, NULL},

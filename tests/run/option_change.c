@@ -72,6 +72,23 @@ static void batch_and_rate(void **state)
     json_decref(log);
 }
 
+/* Steps of 8 rows before and after, but of 29 rows 28 are whole batches of 4: 4 steps an epoch. After step 6 16 rows of the second epoch are
+ * done. Of the other 13 a batch of 8 is whole, and of the third epoch three. */
+static void where_the_last_batch_is_dropped(void **state)
+{
+    (void)state;
+    struct snug_err err;
+    assert_int_equal(train_until(6, ARGS("--batch-size", "4", "--gradient-accumulation-steps", "2"),
+                                 ARGS("--dataloader-drop-last", "true"), &err),
+                     SNUG_STOPPED);
+    assert_int_equal(samples_at(6), 28 + 16);
+    if (train_until(NEVER, ARGS("--batch-size", "8", "--dataloader-drop-last", "true"),
+                    ARGS("--allow-option-change", "true", "--resume-from-checkpoint", "true"), &err))
+        fail_msg("%s", err.text);
+    assert_int_equal(samples_at(10), 28 + 16 + 8 + 24);
+    remove_tree(out);
+}
+
 /* The best model is that of a step before the change. Nothing is learnt, so the first evaluation is the best. */
 static void the_best_is_from_before(void **state)
 {
@@ -159,6 +176,7 @@ static int set_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(where_the_last_batch_is_dropped),
         cmocka_unit_test(batch_and_rate),
         cmocka_unit_test(the_best_is_from_before),
         cmocka_unit_test(the_same_run_behind_the_change),

@@ -30,6 +30,24 @@ static void any_number_of_ranks_gives_the_same_curve(void **state)
     }
 }
 
+/* Of 45 rows 42 are whole batches of 6, be they of one rank or of two: as accelerate deals them out. */
+static void ranks_drop_the_last_batch_of_all(void **state)
+{
+    (void)state;
+#define DROPS "--dataloader-drop-last", "--gradient-accumulation-steps", "2", "--num-train-epochs", "2"
+    for (int d = 0; d < n_devices(); d++) {
+        const char *one =
+            train("one", device(d), ARGS(MODEL, "--logging-steps", "1", DROPS, "--batch-size", "6"), NULL);
+        const char *two = train("two", device(d), ARGS(MODEL, "--logging-steps", "1", DROPS),
+                                ranks(device(d), 2, ARGS("--batch-size", "3")));
+        double bound = is_fp32(device(d)) ? 1e-6 : device(d)->cut_error;
+        json_t *log = read_log(two);
+        assert_int_equal(json_array_size(log), 8); /* 12, 12, 12, 6 */
+        json_decref(log);
+        assert_true(log_distance(one, two, "loss") <= bound);
+    }
+}
+
 /* Nothing depends on which rank comes first. */
 static void the_same_run_has_the_same_bits(void **state)
 {
@@ -447,6 +465,7 @@ static void several_hosts_have_a_network(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(any_number_of_ranks_gives_the_same_curve),
+                                       cmocka_unit_test(ranks_drop_the_last_batch_of_all),
                                        cmocka_unit_test(the_same_run_has_the_same_bits),
                                        cmocka_unit_test(runs_go_on_with_other_ranks),
                                        cmocka_unit_test(each_number_of_ranks_loads_the_same_state),

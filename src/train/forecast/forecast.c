@@ -349,8 +349,9 @@ static int estimate(const struct session *s, const struct workload *w, struct fo
 /* Steps of full size that take as long as all of the run's. */
 static double full_steps(const struct session *s, int64_t steps, int64_t per_epoch, double rows_per_step)
 {
-    double epochs = (double)(steps / per_epoch), rows = (double)s->train.n_rows / rows_per_step;
-    double in_epoch = s->o->dataloader_drop_last || rows > (double)per_epoch ? (double)per_epoch : rows;
+    struct position p = train_position(s, NULL);
+    double epochs = (double)(steps / per_epoch), in_epoch = (double)position_rows_per_epoch(&p) / rows_per_step;
+    in_epoch = fmin(in_epoch, (double)per_epoch);
     return epochs * in_epoch + fmin((double)(steps % per_epoch), in_epoch);
 }
 

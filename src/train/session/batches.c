@@ -80,7 +80,7 @@ static int look_at_all(struct session *s, struct snug_err *err)
                                      .batch_size = (int32_t)step_rows,
                                      .accumulation = 1,
                                      .ranks = s->o->max_tokens_per_batch ? 1 : (int32_t)s->o->ranks,
-                                     .drop_last = s->o->dataloader_drop_last,
+                                     .drop_below = train_drop_below(s->o),
                                      .end_step = total};
     if (!code)
         code = loader_largest(&o, sizes, n, s->stop, tokens, err);

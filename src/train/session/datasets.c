@@ -8,6 +8,7 @@
 #include "train/session/model_folder.h"
 #include "train/session/prompts.h"
 #include "train/session/stream.h"
+#include "train/train.h"
 
 #include <string.h>
 
@@ -193,7 +194,7 @@ int datasets_open(struct session *s, struct snug_err *err)
         TRY(open_train_data(s, err));
         TRY(hold_out(s, err));
         TRY(loader_check(&s->train, s->o->per_device_train_batch_size, s->o->gradient_accumulation_steps * s->o->ranks,
-                         s->o->dataloader_drop_last, err));
+                         train_drop_below(s->o), err));
         TRY(loader_check_max_tokens(&s->train, s->o->max_tokens_per_batch, err));
         TRY(check_masking(s, &s->train, err));
         TRY(chat_check_data(s, &s->train, s->o->train_data.first, err));
