@@ -172,12 +172,14 @@ int model_build(const struct model_config *c, struct build_settings settings, st
         return err_set(err, SNUG_ERR_USAGE, "--task %s: not there for %s models", model_task_names[c->task],
                        c->arch->model_type);
     bool training = settings.mode == BUILD_TRAIN;
-    struct build b = {
-        .g = g,
-        .c = c,
-        .settings = training ? settings : (struct build_settings){.mode = settings.mode, .longest = settings.longest},
-        .normal = {.kind = INIT_NORMAL, .std = c->init_std, .zero_row = -1},
-        .zero = {.kind = INIT_ZERO, .zero_row = -1}};
+    /* An evaluation's loss is smoothed as that of training is, but its classes weigh the same. */
+    struct build_settings evaluation = {
+        .mode = settings.mode, .longest = settings.longest, .smoothing = settings.smoothing};
+    struct build b = {.g = g,
+                      .c = c,
+                      .settings = training ? settings : evaluation,
+                      .normal = {.kind = INIT_NORMAL, .std = c->init_std, .zero_row = -1},
+                      .zero = {.kind = INIT_ZERO, .zero_row = -1}};
     add_inputs(g, c, &b.in);
     int v = c->arch->body(&b);
     if (settings.mode == BUILD_EMBED) {

@@ -14,10 +14,10 @@ enum build_mode {
 
 struct build_settings {
     enum build_mode mode;
-    int64_t longest; /* no sequence has more tokens; 0: as many as the model takes */
+    int64_t longest;  /* no sequence has more tokens; 0: as many as the model takes */
+    double smoothing; /* of labels */
     /* Of training; an evaluation has none of them. */
     bool dropout;       /* false: every probability is 0 */
-    double smoothing;   /* of labels */
     bool class_weights; /* the input "class_weights" (V) says what a class counts in the loss */
 };
 

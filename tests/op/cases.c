@@ -507,6 +507,10 @@ const struct op_case op_cases[] = {
     /* Between a file and the host's memory; from a file that is one in tests/cuda/pages.c. */
     {CASE(page, "from a file", .x = FLOAT(5, 7), .y = FLOAT(5, 7))},
     {CASE(page, "to a file", .x = NARROW(517, 301), .y = NARROW(517, 301), .out = 1)},
+
+    /* What an evaluation with label smoothing asks for. At the end, as a case draws its numbers by its place. */
+    {CASE(linear_cross_entropy, "best, smoothing", .x = FLOAT(19, 9), .w = FLOAT(33, 9), .labels = INTS(19), STEP,
+          .loss = FLOAT(1), .best = INTS(19), .chunk = 4, .smoothing = 0.1)},
 };
 
 const int n_op_cases = (int)(sizeof op_cases / sizeof *op_cases);

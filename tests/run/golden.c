@@ -344,6 +344,81 @@ static void evaluation_gives_the_loss_of_transformers(void **state)
         }
 }
 
+/* The Trainer's loss with label smoothing, of transformers' logits: of each target that is not ignored 0.9 of its own -log p, and 0.1 of the
+ * mean over all classes. */
+static double smoothed_loss(const char *model, int shift)
+{
+    struct st_file in, out;
+    int64_t n, targets, counted = 0;
+    double sum = 0;
+    open_tensors(join(model, "inputs.safetensors"), &in);
+    open_tensors(join(model, "expected.safetensors"), &out);
+    double *logits = read_tensor(&out, "logits", &n);
+    const struct st_tensor *t = st_find(&in, "labels");
+    int64_t L = t->shape[1], V = st_find(&out, "logits")->shape[2], *labels = malloc((size_t)t->bytes);
+    assert_int_equal(st_read(&in, t, labels, NULL), SNUG_OK);
+    targets = st_elements(t);
+    for (int64_t i = 0; i < targets; i++) {
+        if (i % L < shift || labels[i] < 0)
+            continue;
+        const double *z = logits + (i - shift) * V;
+        double exps = 0, mean = 0;
+        for (int64_t v = 0; v < V; v++) {
+            exps += exp(z[v]);
+            mean += z[v] / (double)V;
+        }
+        sum += log(exps) - 0.9 * z[labels[i]] - 0.1 * mean;
+        counted++;
+    }
+    free(labels);
+    free(logits);
+    st_close(&in);
+    st_close(&out);
+    return sum / (double)counted;
+}
+
+/* What a run says of its evaluations has the smoothing of its training, as in the Trainer; with the head and its loss in one, too. */
+static void evaluations_of_a_run_are_smoothed(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        int shift;
+    } smoothed[] = {{"gpt2", 1}, {"gemma2", 1}, {"bert_mlm", 0}, {"bert_tags", 0}, {"t5", 0}, {"bart", 0}};
+    static const char *const chunks[] = {"0", "5"};
+    for (size_t m = 0; m < 2 * sizeof smoothed / sizeof *smoothed; m++)
+        for (int d = 0; d < n_devices(); d++) {
+            const char *model = fixture(join("golden", smoothed[m / 2].name)), *out = join(folder, "out");
+            const char *rows = join(model, "inputs.safetensors");
+            expect_snug(0, said(),
+                        ARGS("train", "--model", model, "--train-data", rows, "--eval-data", rows, "--eval-on-start",
+                             "--max-steps", "1", "--save-strategy", "no", "--threads", "1", "--output-dir", out),
+                        ARGS("--label-smoothing-factor", "0.1", "--head-chunk", chunks[m % 2], "--device",
+                             device(d)->name, "--dtype", device(d)->dtype));
+            json_t *log = read_log(out), *first = json_array_get(log, 0);
+            double loss = json_number_value(json_object_get(first, "eval_loss"));
+            near(loss, smoothed_loss(model, smoothed[m / 2].shift), device(d)->gradient_error, "the smoothed loss", 0);
+            if (strcmp(smoothed[m / 2].name, "bert_tags") != 0)
+                near(json_number_value(json_object_get(first, "eval_perplexity")), exp(loss), 1e-6, "the perplexity",
+                     0);
+            json_decref(log);
+            remove_tree(out);
+        }
+}
+
+/* There the Trainer's smoothing does nothing, without a word. */
+static void answers_are_not_smoothed(void **state)
+{
+    (void)state;
+    const char *model = fixture("golden/bert_answers");
+    expect_snug(SNUG_ERR_USAGE, said(),
+                ARGS("train", "--model", model, "--train-data", join(model, "inputs.safetensors"), "--output-dir",
+                     join(folder, "out"), "--device", "cpu", "--label-smoothing-factor", "0.1"),
+                NULL);
+    assert_true(file_has(said(), "--label-smoothing-factor: no effect on question-answering, nor has it any in the "
+                                 "Trainer; leave it out"));
+}
+
 /* The fixture's rows with labels that follow from transformers' logits (B,L,V): what they predict for every token at an
  * even place, and something else at the others. *accuracy is then the share of the even places. */
 static const char *predicted_rows(const char *model, double *accuracy)
@@ -485,6 +560,8 @@ int main(void)
         cmocka_unit_test(trajectories_are_those_of_torch),
         cmocka_unit_test(runs_are_those_of_the_trainer),
         cmocka_unit_test(evaluation_gives_the_loss_of_transformers),
+        cmocka_unit_test(evaluations_of_a_run_are_smoothed),
+        cmocka_unit_test(answers_are_not_smoothed),
         cmocka_unit_test(accuracy_is_of_the_logits_of_transformers),
         cmocka_unit_test(predictions_are_those_of_transformers),
     };

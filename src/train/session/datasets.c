@@ -218,5 +218,9 @@ int datasets_open(struct session *s, struct snug_err *err)
     if (s->o->label_smoothing_factor > 0 && per_row && s->model.problem != PROBLEM_SINGLE_LABEL)
         return err_set(err, SNUG_ERR_USAGE, "--label-smoothing-factor: no effect on %s; leave it out",
                        model_problem_names[s->model.problem]);
+    if (s->o->label_smoothing_factor > 0 && model_task(&s->model)->labels == TASK_SPAN)
+        return err_set(err, SNUG_ERR_USAGE,
+                       "--label-smoothing-factor: no effect on %s, nor has it any in the Trainer; leave it out",
+                       model_task_names[s->model.task]);
     return SNUG_OK;
 }
