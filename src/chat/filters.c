@@ -56,7 +56,7 @@ FILTER(capitalize)
 FILTER(title)
 {
     (void)args;
-    return in_case(r, self, CHAT_TITLE, out);
+    return in_case(r, self, CHAT_WORDS, out);
 }
 
 FILTER(replace)

@@ -156,33 +156,50 @@ int chat_split(struct chat_run *r, struct chat_value v, const struct chat_value 
     return chat_list_add(r, list, chat_text(v.text.s + from, v.text.n - from));
 }
 
+/* As Python's str.splitlines. */
+static bool ends_line(int32_t c)
+{
+    return (c >= '\n' && c <= '\r') || (c >= 0x1C && c <= 0x1E) || c == 0x85 || c == 0x2028 || c == 0x2029;
+}
+
 int chat_split_lines(struct chat_run *r, struct chat_value v, struct chat_value *out)
 {
     struct chat_list *list;
     TRY(chat_list_new(r, CHAT_LIST, 8, &list, out));
-    for (size_t from = 0, at; from < v.text.n; from = at) {
-        for (at = from; at < v.text.n && v.text.s[at] != '\n' && v.text.s[at] != '\r';)
-            at++;
+    for (size_t from = 0, at, bytes = 0; from < v.text.n; from = at + bytes) {
+        for (at = from; at < v.text.n && !ends_line(point_at(v.text.s + at, v.text.n - at, &bytes));)
+            at += bytes;
         TRY(chat_list_add(r, list, chat_text(v.text.s + from, at - from)));
-        if (at < v.text.n)
-            at += v.text.s[at] == '\r' && at + 1 < v.text.n && v.text.s[at + 1] == '\n' ? 2 : 1;
+        if (at == v.text.n)
+            return SNUG_OK;
+        bytes += v.text.s[at] == '\r' && at + 1 < v.text.n && v.text.s[at + 1] == '\n';
     }
     return SNUG_OK;
 }
 
-/* Letter by letter: the few that become two letters (ß) stay as they are. */
+static bool begins_word(int32_t before)
+{
+    return is_space(before) || (before > 0 && before < 128 && strchr("-({[<", before));
+}
+
+/* Letter by letter. Of the few that become two letters only ß does. */
 int chat_in_case(struct chat_run *r, struct chat_value v, enum chat_case how, struct chat_value *out)
 {
     struct str s = {0};
-    bool inside = false; /* a letter stood before */
+    const int32_t sharp_s = 0xDF;
+    bool inside = false; /* of a word */
     for (size_t i = 0, bytes; i < v.text.n; i += bytes) {
         int32_t c = point_at(v.text.s + i, v.text.n - i, &bytes);
         int32_t upper = utf8proc_toupper(c), lower = utf8proc_tolower(c);
-        bool up = how == CHAT_UPPER || (how == CHAT_CAPITALIZED && i == 0) || (how == CHAT_TITLE && !inside);
+        bool first = i == 0 || ((how == CHAT_TITLE || how == CHAT_WORDS) && !inside);
+        bool up = how == CHAT_UPPER || (how != CHAT_LOWER && first);
         utf8proc_uint8_t bytes_of[4];
         utf8proc_ssize_t n = utf8proc_encode_char(up ? upper : lower, bytes_of);
-        str_append_n(&s, (const char *)bytes_of, n > 0 ? (size_t)n : 0);
-        inside = upper != lower;
+        if (up && c == sharp_s)
+            str_append(&s, how == CHAT_UPPER ? "SS" : "Ss");
+        else
+            str_append_n(&s, (const char *)bytes_of, n > 0 ? (size_t)n : 0);
+        inside = how == CHAT_WORDS ? !begins_word(c) : upper != lower;
     }
     return chat_take_str(r, &s, SNUG_OK, out);
 }

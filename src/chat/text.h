@@ -27,7 +27,9 @@ int chat_split(struct chat_run *r, struct chat_value text, const struct chat_val
                struct chat_value *out);
 int chat_split_lines(struct chat_run *r, struct chat_value text, struct chat_value *out);
 
-enum chat_case { CHAT_LOWER, CHAT_UPPER, CHAT_CAPITALIZED, CHAT_TITLE };
+/* Words of CHAT_TITLE, a method of Python, are runs of letters; those of CHAT_WORDS, a filter of Jinja, begin behind a blank, - or an opening
+ * bracket. */
+enum chat_case { CHAT_LOWER, CHAT_UPPER, CHAT_CAPITALIZED, CHAT_TITLE, CHAT_WORDS };
 int chat_in_case(struct chat_run *r, struct chat_value text, enum chat_case how, struct chat_value *out);
 
 /* `from` and `to` are code points, negative ones from the end, as in text[from:to:step]. */

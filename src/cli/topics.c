@@ -27,8 +27,8 @@ const struct topic topics[] = {
      "again, as options allow. A checkpoint is written from a copy of weights and\n"
      "states, which the plan names apart; --save-strategy no does without it.\n"},
     {"data", "files, columns, long texts",
-     "A file is CSV, TSV, JSON (an array, or a line for each row), text (a line for\n"
-     "each row) or safetensors with token ids; its ending says which. Texts are UTF-8.\n"
+     "A file is CSV, TSV, JSON (an array, or a line for each row), Parquet, text (a\n"
+     "line for each row) or safetensors with token ids; its ending says which.\n"
      "A CSV file begins with the names of its columns:\n"
      "\n"
      "    text,label\n"

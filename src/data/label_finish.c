@@ -243,6 +243,24 @@ static bool are_vectors(const struct label_reader *r)
     return width >= 2;
 }
 
+/* An id twice in a row tells that rows were meant as vectors, of which one has another length. */
+static int check_once(const struct label_reader *r, const char *path, struct snug_err *err)
+{
+    int64_t width = r->row_ends[0], other = 0;
+    while (other + 1 < r->n_rows && r->row_ends[other] - row_start(r, other) == width)
+        other++;
+    for (int64_t row = 0; row < r->n_rows; row++)
+        for (int64_t i = row_start(r, row); i < r->row_ends[row]; i++)
+            for (int64_t k = i + 1; k < r->row_ends[row]; k++)
+                if (r->ids[i] == r->ids[k])
+                    return err_set(err, SNUG_ERR_INPUT,
+                                   "%s: row %lld has label %d twice, and row %lld has %lld labels where row 1 has "
+                                   "%lld; write a 0 or 1 for each label in all rows, or each id once",
+                                   path, (long long)row + 1, (int)r->ids[i], (long long)other + 1,
+                                   (long long)(r->row_ends[other] - row_start(r, other)), (long long)width);
+    return SNUG_OK;
+}
+
 /* Numbers for TASK_MULTI_LABEL: a 0 or 1 (or something between) for each label, or else lists of ids. */
 static int finish_multi_numbers(struct label_reader *r, const char *path, struct dataset *d, struct snug_err *err)
 {
@@ -264,6 +282,7 @@ static int finish_multi_numbers(struct label_reader *r, const char *path, struct
         r->ids[i] = (int32_t)x;
         greatest = r->ids[i] > greatest ? r->ids[i] : greatest;
     }
+    TRY(check_once(r, path, err));
     int32_t n = r->given ? r->given->n : r->num_labels ? r->num_labels : greatest + 1;
     if (greatest >= n)
         return err_set(err, SNUG_ERR_INPUT, "%s: label %d is out of range: %d labels are numbered 0 to %d", path,

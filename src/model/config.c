@@ -60,7 +60,11 @@ static int read_labels(json_t *o, const char *path, struct model_config *c, stru
     for (int64_t i = 0; i < n; i++) {
         char key[24];
         snprintf(key, sizeof key, "%lld", (long long)i);
-        const char *name = json_string_value(json_object_get(names, key));
+        json_t *given = json_object_get(names, key);
+        const char *name = json_string_value(given);
+        if (given && !name)
+            return err_set(err, SNUG_ERR_INPUT, "%s: id2label has %s for \"%s\"; write a name, in quotes", path,
+                           json_value_text(given, text), key);
         if (!name)
             return err_set(err, SNUG_ERR_INPUT,
                            "%s: id2label has %lld entries but no name for \"%s\"; keys must be 0 to %lld", path,

@@ -231,6 +231,8 @@ ONE = [
     "{{ a b }}",
     "{{ }}",
     "{% break %}",
+    # letters and lines of other kinds
+    "{{ \"they're here (so-called) a_b 3x\" | title }} {{ 'straße' | upper }} {{ 'ßa' | capitalize }} {{ \"they're ßx\".title() }} {{ 'a\\x0bb\u2028c\u0085d\\r\\ne\\n'.splitlines() | join('+') }}",
 ]
 
 

@@ -74,8 +74,7 @@ static int gemma3_config(json_t *o, const char *path, struct model_config *c, st
     int64_t full_every = 6;
     c->longest = 131072, c->vocab_size = 262208, c->heads = 8;
     own->kv_heads = 4, own->head_norms = HEADS_EACH;
-    TRY(read_cap(o, path, "attn_logit_softcapping", &own->score_cap, err));
-    TRY(read_cap(o, path, "final_logit_softcapping", &own->cap, err));
+    TRY(read_cap(o, path, "final_logit_softcapping", &own->cap, err)); /* its attn_logit_softcapping nobody uses */
     TRY(json_get_int(o, path, "sliding_window_pattern", false, 1, 1 << 30, &full_every, err));
     TRY(later_config(o, path, c, 1e6, full_every, err));
     const struct rotary_model window = {.head_size = own->head_size,

@@ -99,6 +99,14 @@ static int note_unheeded(const struct generator *g, json_t *generation, struct s
         if (json_is_number(x) && json_number_value(x) != keys[i].idle)
             str_printf(&line, "%s%s %g", line.n ? ", " : "", keys[i].name, json_number_value(x));
     }
+    static const char *const others[] = {"suppress_tokens", "begin_suppress_tokens",
+                                         "bad_words_ids",   "sequence_bias",
+                                         "stop_strings",    "exponential_decay_length_penalty"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        json_t *x = json_object_get(generation, others[i]);
+        if (x && !json_is_null(x) && (!json_is_array(x) || json_array_size(x)))
+            str_printf(&line, "%s%s", line.n ? ", " : "", others[i]);
+    }
     int code = str_check(&line, err);
     if (!code && line.n)
         session_note(g->s, "not heeded, though the model's folder has it: %s", str_text(&line));
