@@ -282,8 +282,19 @@ static void refuses_another_model(void **state)
     } rows[] = {
         {"gemma3", "{'layer_types':['sliding_attention','full_attention']}", "layer 1 sees everything, which has no"},
         {"gemma3", "{'query_pre_attn_scalar':48}", "query_pre_attn_scalar is 48, and llama.cpp takes it for 32"},
-        {"gemma3", "{'attn_logit_softcapping':50.0}", "attn_logit_softcapping is a number"},
-        {"gemma3", "{'rope_parameters':{'full_attention':{'rope_type':'yarn','rope_theta':1e6,'factor':2.0}}}",
+        {"llama",
+         "{'rope_scaling':{'rope_type':'yarn','factor':4.0,'original_max_position_embeddings':32,'beta_fast':16}}",
+         "beta_fast of YaRN is not the usual one"},
+        {"llama",
+         "{'rope_scaling':{'rope_type':'yarn','factor':4.0,'original_max_position_embeddings':32,'attention_factor':2}"
+         "}",
+         "attention_factor of YaRN is not the usual one"},
+        {"llama",
+         "{'rope_scaling':{'rope_type':'yarn','factor':4.0,'original_max_position_embeddings':32,'truncate':false}}",
+         "truncate of YaRN is not the usual one"},
+        {"gemma3",
+         "{'rope_scaling':null,'rope_parameters':{'full_attention':{'rope_type':'yarn','rope_theta':1e6,'factor':2.0}}"
+         "}",
          "\"yarn\""},
         {"gemma3", "{'rope_parameters':{'sliding_attention':{'rope_type':'linear','rope_theta':1e4,'factor':2.0}}}",
          "rotary positions of layers with windows are scaled"},
@@ -292,7 +303,7 @@ static void refuses_another_model(void **state)
         {"gemma2", "{'layer_types':['full_attention']}", "layer 0 sees everything, which has no place in a GGUF file"},
         {"gemma2", "{'query_pre_attn_scalar':16}", "query_pre_attn_scalar is 16, and llama.cpp takes it for 32"},
         {"gemma2", "{'attn_logit_softcapping':null}", "attn_logit_softcapping or final_logit_softcapping is null"},
-        {"phi3", "{'rope_parameters':{'rope_type':'linear','factor':2.0}}",
+        {"phi3", "{'rope_scaling':null,'rope_parameters':{'rope_type':'linear','factor':2.0}}",
          "\"linear\" has no place in a GGUF file of phi3"},
         {"qwen3moe", "{'norm_topk_prob':false}", "norm_topk_prob is false, and llama.cpp takes it for true"},
         {"qwen3moe", "{'mlp_only_layers':[0]}", "layer 0 has no experts, which has no place in a GGUF file"},
@@ -354,6 +365,114 @@ static void leaves_nothing_where_it_fails(void **state)
     assert_non_null(strstr(err.text, "config.json: model_type is \"bert\"; GGUF files are written of: llama, qwen2,"));
     assert_int_equal(count_names(folder, "other"), 0);
     remove_tree(model);
+}
+
+/* ---- biases ---- */
+
+/* The recorded model with a bias for each product of attention, as Gemma's attention_bias gives them: 0.5 each. */
+static void write_biased(const char *path, const char *name)
+{
+    static const char *const products[] = {"q_proj", "k_proj", "v_proj", "o_proj"};
+    struct model_dir d = {0};
+    struct arena names = {0};
+    struct st_writer w;
+    assert_int_equal(model_dir_open(&io_posix, recorded(name, "gguf"), &d, NULL), 0);
+    int64_t layers = json_integer_value(json_object_get(d.config, "num_hidden_layers"));
+    size_t n = d.n_tensors;
+    struct st_tensor *list = malloc((n + 4 * (size_t)layers) * sizeof *list);
+    for (size_t i = 0; i < d.n_tensors; i++)
+        list[i] = *d.tensors[i].tensor;
+    for (int64_t i = 0; i < 4 * layers; i++) {
+        const char *stem = arena_printf(&names, "model.layers.%d.self_attn.%s", (int)(i / 4), products[i % 4]);
+        const struct model_tensor *t = model_dir_find(&d, arena_printf(&names, "%s.weight", stem));
+        list[n++] = (struct st_tensor){
+            .name = arena_printf(&names, "%s.bias", stem), .dtype = DT_F32, .ndim = 1, .shape = {t->tensor->shape[0]}};
+    }
+    unlink(in(path, "model.safetensors"));
+    assert_int_equal(st_create(&io_posix, in(path, "model.safetensors"), list, n, NULL, 0, false, &w, NULL), 0);
+    for (size_t i = 0; i < n; i++) {
+        const struct model_tensor *t = model_dir_find(&d, list[i].name);
+        float *x = malloc((size_t)list[i].bytes);
+        for (int64_t k = 0; !t && k < list[i].shape[0]; k++)
+            x[k] = 0.5F;
+        if (t)
+            assert_int_equal(st_read(t->file, t->tensor, x, NULL), 0);
+        assert_int_equal(st_write(&w, &list[i], 0, x, (size_t)list[i].bytes, NULL), 0);
+        free(x);
+    }
+    assert_int_equal(st_finish(&w, NULL, NULL), 0);
+    free(list);
+    arena_free(&names);
+    model_dir_close(&d);
+}
+
+static void biases_come_back(void **state)
+{
+    static const char *const models[] = {"gemma", "gemma2", "gemma3", "qwen3moe", "olmo2"};
+    struct snug_err err = {0};
+    (void)state;
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        char model[64];
+        json_t *all;
+        struct model_dir d = {0};
+        make_folder(model);
+        assert_int_equal(json_read_object(&io_posix, recorded(models[i], "json"), 1 << 20, &all, &err), 0);
+        json_object_set_new(json_object_get(all, "config"), "attention_bias", json_true());
+        make_model_folder(model, models[i], json_object_get(all, "config"));
+        write_biased(model, models[i]);
+        if (export_as(model, "F32", in(folder, "biased.gguf"), &err))
+            fail_msg("%s", err.text);
+        assert_int_equal(model_dir_open(&io_posix, in(folder, "biased.gguf"), &d, &err), 0);
+        assert_true(json_is_true(json_object_get(d.config, "attention_bias")));
+        const struct model_tensor *t = model_dir_find(&d, "model.layers.0.self_attn.o_proj.bias");
+        assert_non_null(t);
+        float x[256];
+        assert_true(st_elements(t->tensor) <= 256);
+        assert_int_equal(model_dir_read(&d, t, DT_F32, x, &err), 0);
+        assert_true(x[0] == 0.5F);
+        model_dir_close(&d);
+        json_decref(all);
+        remove_tree(model);
+    }
+    unlink(in(folder, "biased.gguf"));
+}
+
+/* ---- tokenizers ---- */
+
+static void refuses_another_tokenizer(void **state)
+{
+    static const struct {
+        const char *section, *becomes, *message;
+    } rows[] = {
+        {"normalizer", "{'type':'Lowercase'}", "normalizer \"Lowercase\" has no place in a GGUF file"},
+        {"normalizer", "{'type':'Sequence','normalizers':[{'type':'NFC'},{'type':'NFKC'}]}", "normalizer \"NFKC\""},
+        {"post_processor",
+         "{'type':'TemplateProcessing','single':[{'SpecialToken':{'id':'A','type_id':0}},{'SpecialToken':{'id':'A',"
+         "'type_id':0}},{'Sequence':{'id':'A','type_id':0}}],'pair':[{'Sequence':{'id':'A','type_id':0}},{'Sequence':"
+         "{'id':'B','type_id':1}}],'special_tokens':{'A':{'id':'A','ids':[7],'tokens':['A']}}}",
+         "post_processor puts 2 tokens before a text and 0 behind"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct snug_err err = {0};
+        char model[64], text[600];
+        json_t *tokenizer;
+        make_folder(model);
+        make_model_folder(model, "llama", NULL);
+        assert_int_equal(json_read_object(&io_posix, in(model, "tokenizer.json"), 1 << 20, &tokenizer, &err), 0);
+        snprintf(text, sizeof text, "%s", rows[i].becomes);
+        for (char *c = text; *c; c++)
+            *c = *c == '\'' ? '"' : *c;
+        json_object_set_new(tokenizer, rows[i].section, json_loads(text, 0, NULL));
+        char *dumped = json_dumps(tokenizer, 0);
+        write_text(model, "tokenizer.json", dumped);
+        assert_int_equal(export_as(model, "F16", in(folder, "other.gguf"), &err), SNUG_ERR_INPUT);
+        if (!strstr(err.text, rows[i].message))
+            fail_msg("%s", err.text);
+        free(dumped);
+        json_decref(tokenizer);
+        remove_tree(model);
+    }
 }
 
 /* ---- with other parts beside ---- */
@@ -434,9 +553,14 @@ static void text_models_of_larger_ones(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(stores_what_the_package_stores), cmocka_unit_test(text_models_of_larger_ones),
-        cmocka_unit_test(reads_back_as_the_same_model),   cmocka_unit_test(is_the_same_from_a_folder),
-        cmocka_unit_test(refuses_another_model),          cmocka_unit_test(leaves_out_a_token_without_a_row),
+        cmocka_unit_test(stores_what_the_package_stores),
+        cmocka_unit_test(text_models_of_larger_ones),
+        cmocka_unit_test(reads_back_as_the_same_model),
+        cmocka_unit_test(is_the_same_from_a_folder),
+        cmocka_unit_test(refuses_another_model),
+        cmocka_unit_test(leaves_out_a_token_without_a_row),
+        cmocka_unit_test(biases_come_back),
+        cmocka_unit_test(refuses_another_tokenizer),
         cmocka_unit_test(leaves_nothing_where_it_fails),
     };
     return cmocka_run_group_tests(tests, open_folder, close_folder);

@@ -107,10 +107,24 @@ static void copy_token(struct maker *m, const char *key, const char *name)
         set(m, name, json_integer(id));
 }
 
+/* Of some chats a turn's end is another token than the text's: generation ends at both. */
+static void add_end_of_turn(struct maker *m)
+{
+    json_t *eos = json_object_get(m->out, "eos_token_id");
+    int64_t id = -1;
+    if (!m->code)
+        m->code =
+            json_get_int(m->f->metadata, m->f->path, "tokenizer.ggml.eot_token_id", false, 0, INT32_MAX, &id, m->err);
+    if (id < 0 || json_integer_value(eos) == id)
+        return;
+    set(m, "eos_token_id", eos ? json_pack("[O I]", eos, (json_int_t)id) : json_integer(id));
+}
+
 static void copy_tokens(struct maker *m)
 {
     copy_token(m, "tokenizer.ggml.bos_token_id", "bos_token_id");
     copy_token(m, "tokenizer.ggml.eos_token_id", "eos_token_id");
+    add_end_of_turn(m);
     copy_token(m, "tokenizer.ggml.padding_token_id", "pad_token_id");
 }
 
@@ -169,6 +183,26 @@ static void find_llama3(struct maker *m, const struct gguf_tensor *t)
                   "high_freq_factor", s.high, "original_max_position_embeddings", (int)s.original));
 }
 
+/* What YaRN may have besides, and what it is where transformers says nothing. */
+static void check_yarn(struct maker *m)
+{
+    static const struct {
+        const char *key;
+        double usual;
+    } rows[] = {{"rope.scaling.attn_factor", 1},      {"rope.scaling.yarn_ext_factor", 1},
+                {"rope.scaling.yarn_attn_factor", 1}, {"rope.scaling.yarn_beta_fast", 32},
+                {"rope.scaling.yarn_beta_slow", 1},   {"rope.scaling.yarn_log_multiplier", 0.1}};
+    for (size_t i = 0; !m->code && i < sizeof rows / sizeof *rows; i++) {
+        char key[128];
+        double x = rows[i].usual;
+        m->code =
+            json_get_real(m->f->metadata, m->f->path, own_key(m, rows[i].key, key), false, -1e30, 1e30, &x, m->err);
+        if (!m->code && fabs(x - rows[i].usual) > 1e-6)
+            m->code = err_set(m->err, SNUG_ERR_INPUT, "%s: %s is %g; %g is what is read; get the model as safetensors",
+                              m->f->path, key, x, rows[i].usual);
+    }
+}
+
 static void copy_scaling(struct maker *m)
 {
     const struct gguf_tensor *factors = gguf_find(m->f, "rope_freqs.weight");
@@ -195,6 +229,8 @@ static void copy_scaling(struct maker *m)
     if (!m->code)
         m->code = json_get_int(m->f->metadata, m->f->path, own_key(m, "rope.scaling.original_context_length", key),
                                !strcmp(type, "yarn"), 1, INT32_MAX, &original, m->err);
+    if (!strcmp(type, "yarn"))
+        check_yarn(m);
     json_t *scaling = json_pack("{ss sf}", "rope_type", type, "factor", shortest(factor));
     if (original)
         json_object_set_new(scaling, "original_max_position_embeddings", json_integer(original));
@@ -365,6 +401,21 @@ static void copy_qwen3_moe(struct maker *m)
     set(m, "mlp_only_layers", json_array());
 }
 
+/* Of families that may have biases, or not; a file tells by its tensors. */
+static void copy_biases(struct maker *m)
+{
+    static const char *const types[] = {"gemma", "gemma2", "gemma3_text", "qwen3", "qwen3_moe", "olmo2", "smollm3"};
+    bool attention = gguf_find(m->f, "blk.0.attn_q.bias"), mlp = gguf_find(m->f, "blk.0.ffn_gate.bias");
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        if (strcmp(types[i], m->family->model_type) != 0)
+            continue;
+        if (attention)
+            set(m, "attention_bias", json_true());
+        if (mlp)
+            set(m, "mlp_bias", json_true());
+    }
+}
+
 static const struct {
     const char *model_type;
     void (*copy)(struct maker *m);
@@ -391,6 +442,7 @@ static void copy_all(struct maker *m)
     copy_scaling(m);
     copy_vocabulary(m);
     copy_tokens(m);
+    copy_biases(m);
     for (size_t i = 0; !m->code && i < sizeof own_parts / sizeof *own_parts; i++)
         if (!strcmp(own_parts[i].model_type, m->family->model_type))
             own_parts[i].copy(m);

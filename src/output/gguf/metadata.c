@@ -101,11 +101,12 @@ static int check_scaling(const struct writing *t, const char *known, struct snug
 
 /* ---- rotary positions ---- */
 
-/* transformers 5 has them in `rope_parameters`, by kinds of layers or for all of them; before, there was `rope_scaling`. */
+/* transformers 5 has them in `rope_parameters`, by kinds of layers or for all of them; before, there was `rope_scaling`, which counts first. */
 static int find_scaling(struct writing *t, struct snug_err *err)
 {
     json_t *new = json_object_get(t->o, "rope_parameters"), *full = json_object_get(new, "full_attention");
-    json_t *said = json_is_object(full) ? full : json_is_object(new) ? new : json_object_get(t->o, "rope_scaling");
+    json_t *old = json_object_get(t->o, "rope_scaling");
+    json_t *said = json_object_size(old) ? old : json_is_object(full) ? full : new;
     t->type = "default";
     t->scaling = json_is_object(said) ? said : NULL;
     TRY(json_get_string(t->scaling, t->path, "type", false, &t->type, err));
@@ -145,6 +146,29 @@ static int put_longrope(const struct writing *t)
     return SNUG_OK;
 }
 
+/* What llama.cpp computes of a factor and a length alone. */
+static int check_yarn(const struct writing *t, double factor, struct snug_err *err)
+{
+    static const struct {
+        const char *key;
+        double usual;
+    } rows[] = {{"beta_fast", 32}, {"beta_slow", 1}};
+    const char *other = json_is_false(json_object_get(t->scaling, "truncate")) ? "truncate" : NULL;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        json_t *x = json_object_get(t->scaling, rows[i].key);
+        if (json_is_number(x) && json_number_value(x) != rows[i].usual)
+            other = rows[i].key;
+    }
+    double usual = factor <= 1 ? 1 : 0.1 * log(factor) + 1, own = t->c->rotary[ROTARY_ALL].factor;
+    if (!other && fabs(own - usual) > 1e-6 * usual)
+        other = json_object_get(t->scaling, "attention_factor") ? "attention_factor" : "mscale";
+    return !other ? SNUG_OK
+                  : err_set(err, SNUG_ERR_INPUT,
+                            "%s: %s of YaRN is not the usual one, which has no place in a GGUF file; keep the model as "
+                            "safetensors",
+                            t->path, other);
+}
+
 static int put_rotary(const struct writing *t, struct snug_err *err)
 {
     double factor = 1;
@@ -156,7 +180,8 @@ static int put_rotary(const struct writing *t, struct snug_err *err)
         return SNUG_OK;
     if (!strcmp(t->type, "llama3"))
         return put_llama3(t, err);
-    if (!strcmp(t->type, "longrope") || !strcmp(t->type, "su"))
+    bool phi3 = !strcmp(t->family->model_type, "phi3"); /* whose lengths are keys of its own */
+    if (phi3 && (!strcmp(t->type, "longrope") || !strcmp(t->type, "su")))
         return put_longrope(t);
     if (strcmp(t->type, "linear") && strcmp(t->type, "yarn"))
         return err_set(err, SNUG_ERR_INPUT,
@@ -166,6 +191,8 @@ static int put_rotary(const struct writing *t, struct snug_err *err)
     TRY(json_get_real(t->scaling, t->path, "factor", true, 1, 1e9, &factor, err));
     TRY(json_get_int(t->scaling, t->path, "original_max_position_embeddings", !strcmp(t->type, "yarn"), 1, INT32_MAX,
                      &original, err));
+    if (!strcmp(t->type, "yarn"))
+        TRY(check_yarn(t, factor, err));
     gguf_put_text(t->w, own_key(t, "rope.scaling.type", key), t->type);
     put_real(t, "rope.scaling.factor", factor);
     if (original)

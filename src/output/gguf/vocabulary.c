@@ -219,8 +219,54 @@ static int put_byte_level(struct vocabulary *v, struct gguf_writer *w, struct sn
 
 /* ---- special tokens and the chat template ---- */
 
-static int put_special(const struct model_dir *d, struct gguf_writer *w, struct snug_err *err)
+/* Where generation ends at two tokens, the other one is the end of a turn. */
+static int put_end_of_turn(const struct vocabulary *v, struct gguf_writer *w, const struct tokenizer *t,
+                           struct snug_err *err)
 {
+    json_t *generation = NULL, *id;
+    size_t i;
+    int32_t eos = tokenizer_special(t, TOKEN_EOS);
+    TRY(read_json(v->d, "generation_config.json", &generation, err));
+    json_t *ids = json_object_get(generation ? generation : v->d->config, "eos_token_id");
+    bool both = false;
+    json_array_foreach(ids, i, id) both |= json_integer_value(id) == eos;
+    if (both && json_array_size(ids) == 2)
+        gguf_put_uint(
+            w, "tokenizer.ggml.eot_token_id",
+            (uint32_t)json_integer_value(json_array_get(ids, json_integer_value(json_array_get(ids, 0)) == eos)));
+    json_decref(generation);
+    return SNUG_OK;
+}
+
+/* What the template puts round a text: a file can say one token in front and one behind. Where tokenizer_config.json names none, it is
+ * what the template has. */
+static int put_template(const struct vocabulary *v, struct gguf_writer *w, const struct tokenizer *t,
+                        const struct token_buf *b, struct snug_err *err)
+{
+    size_t front = 0, all = b->n - b->n_pieces;
+    while (front < all && memcmp(b->ids + front, b->pieces, b->n_pieces * sizeof *b->ids) != 0)
+        front++;
+    size_t behind = all - front;
+    int32_t bos = tokenizer_special(t, TOKEN_BOS), eos = tokenizer_special(t, TOKEN_EOS);
+    if (front > 1 || behind > 1 || (front && bos >= 0 && b->ids[0] != bos) ||
+        (behind && eos >= 0 && b->ids[b->n - 1] != eos))
+        return err_set(
+            err, SNUG_ERR_INPUT,
+            "%s: post_processor puts %zu tokens before a text and %zu behind; a GGUF file can say the BOS token "
+            "before it and the EOS token behind, and no others",
+            v->path, front, behind);
+    if (front && bos < 0)
+        gguf_put_uint(w, "tokenizer.ggml.bos_token_id", (uint32_t)b->ids[0]);
+    if (behind && eos < 0)
+        gguf_put_uint(w, "tokenizer.ggml.eos_token_id", (uint32_t)b->ids[b->n - 1]);
+    gguf_put_bool(w, "tokenizer.ggml.add_bos_token", front);
+    gguf_put_bool(w, "tokenizer.ggml.add_eos_token", behind);
+    return SNUG_OK;
+}
+
+static int put_special(const struct vocabulary *v, struct gguf_writer *w, struct snug_err *err)
+{
+    const struct model_dir *d = v->d;
     static const struct {
         enum special_token which;
         const char *key;
@@ -235,11 +281,10 @@ static int put_special(const struct model_dir *d, struct gguf_writer *w, struct 
         if (tokenizer_special(t, rows[i].which) >= 0)
             gguf_put_uint(w, rows[i].key, (uint32_t)tokenizer_special(t, rows[i].which));
     int code = tokenizer_encode(t, "a", 1, NULL, 0, 0, &buf, err);
-    if (!code) {
-        int32_t bos = tokenizer_special(t, TOKEN_BOS), eos = tokenizer_special(t, TOKEN_EOS);
-        gguf_put_bool(w, "tokenizer.ggml.add_bos_token", bos >= 0 && buf.n > 1 && buf.ids[0] == bos);
-        gguf_put_bool(w, "tokenizer.ggml.add_eos_token", eos >= 0 && buf.n > 1 && buf.ids[buf.n - 1] == eos);
-    }
+    if (!code)
+        code = put_template(v, w, t, &buf, err);
+    if (!code)
+        code = put_end_of_turn(v, w, t, err);
     token_buf_free(&buf);
     tokenizer_close(t);
     return code;
@@ -282,14 +327,31 @@ static const char *token_text(void *ctx, size_t i)
     return v->tokens[i];
 }
 
+/* llama.cpp normalizes nothing: NFC it leaves out of Qwen's, and a SentencePiece vocabulary's blanks it knows. */
+static int check_normalizer(const struct vocabulary *v, json_t *step, struct snug_err *err)
+{
+    static const char *const left_out[] = {"", "NFC", "Prepend", "Replace", "Sequence"};
+    json_t *inner;
+    size_t i = 0, k;
+    while (i < sizeof left_out / sizeof *left_out && strcmp(left_out[i], type_name(step)) != 0)
+        i++;
+    if (i == sizeof left_out / sizeof *left_out)
+        return err_set(err, SNUG_ERR_INPUT,
+                       "%s: normalizer \"%.40s\" has no place in a GGUF file; keep the model as safetensors", v->path,
+                       type_name(step));
+    json_array_foreach(json_object_get(step, "normalizers"), k, inner) TRY(check_normalizer(v, inner, err));
+    return SNUG_OK;
+}
+
 static int put_all(struct vocabulary *v, struct gguf_writer *w, struct snug_err *err)
 {
+    TRY(check_normalizer(v, json_object_get(v->tokenizer, "normalizer"), err));
     TRY(v->spm ? put_spm(v, w, err) : put_byte_level(v, w, err));
     TRY(list_tokens(v, err));
     gguf_put_texts(w, "tokenizer.ggml.tokens", v->n, token_text, v);
     gguf_put_ints(w, "tokenizer.ggml.token_type", v->n, v->types);
     TRY(v->spm ? put_scores(v, w, err) : put_merges(v, w, err));
-    TRY(put_special(v->d, w, err));
+    TRY(put_special(v, w, err));
     return put_chat_template(v, w, err);
 }
 

@@ -286,9 +286,9 @@ def main():
           {f"ffn_{n}_exps": (f"model.layers.{{}}.mlp.experts.{n}_proj", f"mlp.experts.{{}}.{n}_proj") for n in ("gate", "up", "down")})
 
     g = {"architectures": ["GemmaForCausalLM"], "model_type": "gemma", "hidden_act": "gelu_pytorch_tanh", "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1,
-         "head_dim": 32, "max_position_embeddings": 8192, "rms_norm_eps": 1e-06, "rope_theta": 10000.0, "tie_word_embeddings": True, "bos_token_id": 1, "eos_token_id": 2, "torch_dtype": "float32"}
-    def of_gemma(w):
-        w.add_key_length(32); w.add_value_length(32)
+         "head_dim": 32, "max_position_embeddings": 8192, "rms_norm_eps": 1e-06, "rope_theta": 10000.0, "tie_word_embeddings": True, "bos_token_id": 1, "eos_token_id": [2, 5], "torch_dtype": "float32"}
+    def of_gemma(w):  # a turn's end is another token than the text's, as the converter writes of Gemma's chats
+        w.add_key_length(32); w.add_value_length(32); w.add_eot_token_id(5)
     model("gemma", g, LLAMA, [T.Q4_0, T.Q8_0], pieces, 1, of_gemma)
 
     i = {"architectures": ["GraniteForCausalLM"], "model_type": "granite", "hidden_act": "silu", "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8,
