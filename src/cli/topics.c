@@ -43,8 +43,9 @@ const struct topic topics[] = {
      "takes. What is longer is cut, and a note counts how many were. Nothing is\n"
      "padded: a batch costs what its tokens cost.\n"
      "\n"
-     "  snug debug data FILE               the rows, as snug reads them\n"
-     "  snug debug data FILE --model DIR   what training makes of them\n"
+     "  snug debug data FILE               texts and labels, as snug reads them\n"
+     "  snug debug data FILE --model DIR   how many tokens and classes they become\n"
+     "  snug plan … --show-sample          what a language model learns of a row\n"
      "  snug tokenize --model DIR FILE     the token ids of lines of text\n"
      "\n"
      "Token ids are kept for the next run in --cache-dir. docs/data.md has the rest.\n"},
