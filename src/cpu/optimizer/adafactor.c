@@ -26,18 +26,6 @@ static struct rates rates_of(const struct tensor *coef, const struct tensor *ste
                           .eps1 = (float)eps1};
 }
 
-/* The rows of a tile, counted through those of the part. */
-struct rows {
-    int64_t from, end;
-};
-
-static struct rows rows_of(const struct adafactor_part *k, int64_t t)
-{
-    int64_t first = t / k->row_tiles * k->rows, from = first + t % k->row_tiles * ADAFACTOR_ROWS,
-            end = from + ADAFACTOR_ROWS, last = first + k->rows;
-    return (struct rows){from, end < last ? end : last};
-}
-
 static int64_t padded(int64_t elements)
 {
     return (elements + 15) / 16 * 16;
@@ -69,7 +57,7 @@ static int64_t end_of(const struct adafactor_part *k, int64_t c)
 }
 
 /* Of the rows r: the sums of their p^2 by the tile of the column. */
-SIMD void sum_weights(const struct tensor *p, const struct adafactor_part *k, struct rows r, double *sums)
+SIMD void sum_weights(const struct tensor *p, const struct adafactor_part *k, struct adafactor_rows r, double *sums)
 {
     memset(sums, 0, sizeof *sums * (size_t)k->column_tiles);
     for (int64_t i = r.from; i < r.end; i++)
@@ -104,7 +92,7 @@ SIMD void sums(const struct args_adafactor_sums *a, const struct adafactor_part 
 {
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t t = 0; t < k->lead * k->row_tiles; t++) {
-        struct rows r = rows_of(k, t);
+        struct adafactor_rows r = adafactor_rows(k, t);
         float *column = (float *)a->col_sums.data + t * a->columns;
         double *row_sum = (double *)a->row_sums.data + t;
         memset(column, 0, sizeof *column * (size_t)a->columns);
@@ -201,7 +189,7 @@ SIMD void squares(const struct args_adafactor_squares *a, const struct adafactor
 {
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t t = 0; t < k->lead * k->row_tiles; t++) {
-        struct rows r = rows_of(k, t);
+        struct adafactor_rows r = adafactor_rows(k, t);
         const float *factor = w->col + r.from / k->rows * k->columns;
         double *sums = (double *)a->squares.data + t * k->column_tiles;
         memset(sums, 0, sizeof *sums * (size_t)k->column_tiles);
@@ -369,27 +357,6 @@ int64_t ISA(cpu_adafactor_workspace)(const struct args_adafactor *a, int threads
     return lay_out_sums(&w, &s, nowhere);
 }
 
-static struct args_adafactor_apply last_part(const struct args_adafactor *a)
-{
-    return (struct args_adafactor_apply){.p = a->p,
-                                         .g = a->g,
-                                         .row = a->row,
-                                         .col = a->col,
-                                         .m = a->m,
-                                         .step = a->step,
-                                         .coef = a->coef,
-                                         .copy = a->copy,
-                                         .eps2 = a->eps2,
-                                         .clip_threshold = a->clip_threshold,
-                                         .beta1 = a->beta1,
-                                         .weight_decay = a->weight_decay,
-                                         .scale_parameter = a->scale_parameter,
-                                         .relative_step = a->relative_step,
-                                         .warmup_init = a->warmup_init,
-                                         .rows = adafactor_shape(&a->p).rows,
-                                         .noise = a->noise};
-}
-
 static struct tensor vector(void *data, int64_t n, enum dtype type)
 {
     return (struct tensor){.data = data, .shape = {n}, .dtype = type, .ndim = 1};
@@ -401,7 +368,7 @@ static void update_matrices(const struct args_adafactor *a, const struct adafact
     struct adafactor_part k = adafactor_part(s->n, 0, s->rows, s->columns);
     int64_t tiles = k.lead * k.row_tiles;
     struct call with = {.workspace = w->rest, .threads = c->threads};
-    struct args_adafactor_apply third = last_part(a);
+    struct args_adafactor_apply third = adafactor_last_part(a);
     struct args_adafactor_sums first = {.row = a->row,
                                         .g = a->g,
                                         .step = a->step,
@@ -435,7 +402,7 @@ static void update_matrices(const struct args_adafactor *a, const struct adafact
 SIMD void update_vector(const struct args_adafactor *a, int64_t n, const struct sums *w, struct rates *f, int threads,
                         struct types t)
 {
-    const struct args_adafactor_apply last = last_part(a);
+    const struct args_adafactor_apply last = adafactor_last_part(a);
     vf coef = vf_set1(f->coef), beta2 = vf_set1(f->beta2), rest2 = vf_set1(f->rest2), eps1 = vf_set1(f->eps1);
     int64_t blocks = (n + FLAT - 1) / FLAT;
 #pragma omp parallel for schedule(static) num_threads(threads)

@@ -128,18 +128,6 @@ struct stack {
     double *col; /* of all matrices */
 };
 
-/* The rows of tile t, counted through those of the stack. */
-struct rows {
-    int64_t from, end;
-};
-
-static struct rows rows_of(const struct adafactor_part *k, int64_t t)
-{
-    int64_t first = t / k->row_tiles * k->rows, from = first + t % k->row_tiles * ADAFACTOR_ROWS,
-            end = from + ADAFACTOR_ROWS, last = first + k->rows;
-    return (struct rows){from, end < last ? end : last};
-}
-
 static double square_of(const struct stack *s, int64_t i, int64_t j)
 {
     return pow(s->coef * s->g[i * s->k.columns + j], 2);
@@ -148,7 +136,7 @@ static double square_of(const struct stack *s, int64_t i, int64_t j)
 /* R, and its sum over the tile. */
 static double update_rows(const struct stack *s, int64_t t, double beta2, double eps1)
 {
-    struct rows r = rows_of(&s->k, t);
+    struct adafactor_rows r = adafactor_rows(&s->k, t);
     double all = 0;
     for (int64_t i = r.from; i < r.end; i++) {
         double sum = 0;
@@ -162,7 +150,7 @@ static double update_rows(const struct stack *s, int64_t t, double beta2, double
 
 static double column_sum(const struct stack *s, int64_t t, int64_t j)
 {
-    struct rows r = rows_of(&s->k, t);
+    struct adafactor_rows r = adafactor_rows(&s->k, t);
     double sum = 0;
     for (int64_t i = r.from; i < r.end; i++)
         sum += square_of(s, i, j);
@@ -179,7 +167,7 @@ static double unscaled(const struct stack *s, double mean, int64_t i, int64_t j)
 /* Over the columns of tile c, the sum of p^2 where there is a p, else of U^2. */
 static double sum_in_tile(const struct stack *s, const double *p, double mean, int64_t t, int64_t c)
 {
-    struct rows r = rows_of(&s->k, t);
+    struct adafactor_rows r = adafactor_rows(&s->k, t);
     int64_t from = c * ADAFACTOR_COLUMNS, end = from + ADAFACTOR_COLUMNS;
     double sum = 0;
     for (int64_t i = r.from; i < r.end; i++)
@@ -234,22 +222,6 @@ static struct change change_of(const struct args_adafactor_apply *a, int64_t n, 
                            .first = a->p.first};
 }
 
-/* What adafactor does in the end. */
-static struct args_adafactor_apply last_part(const struct args_adafactor *a)
-{
-    return (struct args_adafactor_apply){.p = a->p,
-                                         .m = a->m,
-                                         .step = a->step,
-                                         .eps2 = a->eps2,
-                                         .clip_threshold = a->clip_threshold,
-                                         .beta1 = a->beta1,
-                                         .weight_decay = a->weight_decay,
-                                         .scale_parameter = a->scale_parameter,
-                                         .relative_step = a->relative_step,
-                                         .warmup_init = a->warmup_init,
-                                         .noise = a->noise};
-}
-
 static void update_vector(const struct args_adafactor *a, int64_t n, double coef, double beta2)
 {
     const double *g = a->g.data, *p = a->p.data;
@@ -259,7 +231,7 @@ static void update_vector(const struct args_adafactor *a, int64_t n, double coef
         squares += pow(coef * g[k] / sqrt(v[k]), 2);
         weights += p[k] * p[k];
     }
-    struct args_adafactor_apply last = last_part(a);
+    struct args_adafactor_apply last = adafactor_last_part(a);
     struct change by = change_of(&last, n, squares, weights);
     for (int64_t k = 0; k < n; k++)
         change(&by, k, coef * g[k] / sqrt(v[k]));
@@ -270,7 +242,7 @@ static double row_mean(const struct stack *s, int64_t matrix)
 {
     double all = 0;
     for (int64_t t = matrix * s->k.row_tiles; t < (matrix + 1) * s->k.row_tiles; t++) {
-        struct rows r = rows_of(&s->k, t);
+        struct adafactor_rows r = adafactor_rows(&s->k, t);
         all += sum_of(s->row + r.from, r.end - r.from);
     }
     return all / (double)s->k.rows;
@@ -299,7 +271,7 @@ static void update_matrices(const struct args_adafactor *a, const struct stack *
             squares += sum_in_tile(s, NULL, row_mean(s, t / k->row_tiles), t, c);
             weights += a->scale_parameter ? sum_in_tile(s, a->p.data, 0, t, c) : 0;
         }
-    struct args_adafactor_apply last = last_part(a);
+    struct args_adafactor_apply last = adafactor_last_part(a);
     struct change by = change_of(&last, tensor_elements(&a->p), squares, weights);
     for (int64_t i = 0; i < k->lead * k->rows; i++) {
         double mean = row_mean(s, i / k->rows);

@@ -64,6 +64,32 @@ ON_DEVICE static inline struct adafactor_part adafactor_part(int64_t n, int64_t 
     return p;
 }
 
+/* The rows [from, end) of a row of tiles, counted through those of the part. */
+struct adafactor_rows {
+    int64_t from, end;
+};
+
+static inline struct adafactor_rows adafactor_rows(const struct adafactor_part *k, int64_t t)
+{
+    int64_t first = t / k->row_tiles * k->rows, from = first + t % k->row_tiles * ADAFACTOR_ROWS,
+            end = from + ADAFACTOR_ROWS, last = first + k->rows;
+    struct adafactor_rows r = {from, end < last ? end : last};
+    return r;
+}
+
+/* adafactor_apply of a whole tensor, but for the sums. */
+static inline struct args_adafactor_apply adafactor_last_part(const struct args_adafactor *a)
+{
+    struct args_adafactor_apply last = {0};
+    last.p = a->p, last.g = a->g, last.row = a->row, last.col = a->col, last.m = a->m;
+    last.step = a->step, last.coef = a->coef, last.copy = a->copy;
+    last.eps2 = a->eps2, last.clip_threshold = a->clip_threshold, last.beta1 = a->beta1;
+    last.weight_decay = a->weight_decay, last.noise = a->noise, last.rows = adafactor_shape(&a->p).rows;
+    last.scale_parameter = a->scale_parameter, last.relative_step = a->relative_step;
+    last.warmup_init = a->warmup_init;
+    return last;
+}
+
 /* Of C, which each rank has whole: (…,columns). */
 static inline int64_t adafactor_columns(const struct tensor *col)
 {
