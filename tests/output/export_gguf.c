@@ -292,6 +292,17 @@ static void refuses_another_model(void **state)
         {"llama",
          "{'rope_scaling':{'rope_type':'yarn','factor':4.0,'original_max_position_embeddings':32,'truncate':false}}",
          "truncate of YaRN is not the usual one"},
+        {"llama",
+         "{'rope_scaling':{'rope_type':'yarn','factor':4.0,'original_max_position_embeddings':32,'beta_slow':2}}",
+         "beta_slow of YaRN"},
+        {"llama",
+         "{'rope_scaling':{'rope_type':'yarn','factor':4.0,'original_max_position_embeddings':32,'mscale':2.0,"
+         "'mscale_all_dim':1.0}}",
+         "mscale of YaRN"},
+        {"llama",
+         "{'rope_scaling':{'rope_type':'longrope','factor':4.0,'original_max_position_embeddings':32,"
+         "'short_factor':[1,1,1,1],'long_factor':[1,1,1,1]}}",
+         "\"longrope\" has no place in a GGUF file"},
         {"gemma3",
          "{'rope_scaling':null,'rope_parameters':{'full_attention':{'rope_type':'yarn','rope_theta':1e6,'factor':2.0}}"
          "}",
@@ -437,6 +448,30 @@ static void biases_come_back(void **state)
     unlink(in(folder, "biased.gguf"));
 }
 
+/* Phi-3's factor of cosines where it is another than that of its lengths. */
+static void another_factor_comes_back(void **state)
+{
+    struct snug_err err = {0};
+    struct model_dir d = {0};
+    char model[64];
+    json_t *all;
+    (void)state;
+    make_folder(model);
+    assert_int_equal(json_read_object(&io_posix, recorded("phi3", "json"), 1 << 20, &all, &err), 0);
+    json_t *config = json_object_get(all, "config");
+    json_object_set_new(json_object_get(config, "rope_scaling"), "attention_factor", json_real(1.75));
+    make_model_folder(model, "phi3", config);
+    if (export_as(model, "F32", in(folder, "factor.gguf"), &err))
+        fail_msg("%s", err.text);
+    assert_int_equal(model_dir_open(&io_posix, in(folder, "factor.gguf"), &d, &err), 0);
+    json_t *scaling = json_object_get(d.config, "rope_scaling");
+    assert_true(json_number_value(json_object_get(scaling, "attention_factor")) == 1.75);
+    model_dir_close(&d);
+    json_decref(all);
+    unlink(in(folder, "factor.gguf"));
+    remove_tree(model);
+}
+
 /* ---- tokenizers ---- */
 
 static void refuses_another_tokenizer(void **state)
@@ -450,7 +485,15 @@ static void refuses_another_tokenizer(void **state)
          "{'type':'TemplateProcessing','single':[{'SpecialToken':{'id':'A','type_id':0}},{'SpecialToken':{'id':'A',"
          "'type_id':0}},{'Sequence':{'id':'A','type_id':0}}],'pair':[{'Sequence':{'id':'A','type_id':0}},{'Sequence':"
          "{'id':'B','type_id':1}}],'special_tokens':{'A':{'id':'A','ids':[7],'tokens':['A']}}}",
-         "post_processor puts 2 tokens before a text and 0 behind"},
+         " before a text, 2 tokens, and nothing behind it, 0; a GGUF file can say the BOS token"},
+        {"normalizer", "{'type':'Replace','pattern':{'String':'a'},'content':'b'}", "normalizer \"Replace\""},
+        {"post_processor",
+         "{'type':'TemplateProcessing','single':[{'SpecialToken':{'id':'A','type_id':0}},{'Sequence':{'id':'A','type_"
+         "id':0}}"
+         "],'pair':[{'Sequence':{'id':'A','type_id':0}},{'Sequence':{'id':'B','type_id':1}}],'special_tokens':{'A':{'"
+         "id':"
+         "'A','ids':[7],'tokens':['A']}}}",
+         " before a text, 1 tokens, and nothing behind it"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -560,6 +603,7 @@ int main(void)
         cmocka_unit_test(refuses_another_model),
         cmocka_unit_test(leaves_out_a_token_without_a_row),
         cmocka_unit_test(biases_come_back),
+        cmocka_unit_test(another_factor_comes_back),
         cmocka_unit_test(refuses_another_tokenizer),
         cmocka_unit_test(leaves_nothing_where_it_fails),
     };

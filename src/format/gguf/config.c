@@ -191,7 +191,7 @@ static void check_yarn(struct maker *m)
         double usual;
     } rows[] = {{"rope.scaling.attn_factor", 1},      {"rope.scaling.yarn_ext_factor", 1},
                 {"rope.scaling.yarn_attn_factor", 1}, {"rope.scaling.yarn_beta_fast", 32},
-                {"rope.scaling.yarn_beta_slow", 1},   {"rope.scaling.yarn_log_multiplier", 0.1}};
+                {"rope.scaling.yarn_beta_slow", 1},   {"rope.scaling.yarn_log_multiplier", 0}};
     for (size_t i = 0; !m->code && i < sizeof rows / sizeof *rows; i++) {
         char key[128];
         double x = rows[i].usual;
@@ -339,8 +339,21 @@ static void copy_part(struct maker *m)
     set(m, "partial_rotary_factor", json_real(turns && turns < width ? (double)turns / (double)width : 1));
 }
 
-/* Files of long contexts have LongRoPE's factors as tensors. Its factor of cosines follows from both lengths, in the converter as in
- * transformers. A window of 0 is none. */
+/* The factor of cosines follows from both lengths, in the converter as in transformers; a model may have another one. */
+static void copy_longrope_factor(struct maker *m, json_t *scaling)
+{
+    double original = json_number_value(json_object_get(m->out, "original_max_position_embeddings")),
+           longer = json_number_value(json_object_get(m->out, "max_position_embeddings")) / original;
+    double usual = longer <= 1 ? 1 : sqrt(1 + log(longer) / log(original)), own = usual;
+    char key[128];
+    if (!m->code)
+        m->code = json_get_real(m->f->metadata, m->f->path, own_key(m, "rope.scaling.attn_factor", key), false, 1e-9,
+                                1e9, &own, m->err);
+    if (fabs(own - usual) > 1e-5 * usual)
+        json_object_set_new(scaling, "attention_factor", json_real(shortest(own)));
+}
+
+/* Files of long contexts have LongRoPE's factors as tensors. A window of 0 is none. */
 static void copy_phi3(struct maker *m)
 {
     char key[128];
@@ -358,6 +371,7 @@ static void copy_phi3(struct maker *m)
         json_t *scaling = json_pack("{ss}", "rope_type", "longrope");
         copy_factors(m, "rope_factors_short.weight", scaling, "short_factor");
         copy_factors(m, "rope_factors_long.weight", scaling, "long_factor");
+        copy_longrope_factor(m, scaling);
         set(m, "rope_scaling", scaling);
     }
 }

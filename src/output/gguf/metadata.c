@@ -162,11 +162,12 @@ static int check_yarn(const struct writing *t, double factor, struct snug_err *e
     double usual = factor <= 1 ? 1 : 0.1 * log(factor) + 1, own = t->c->rotary[ROTARY_ALL].factor;
     if (!other && fabs(own - usual) > 1e-6 * usual)
         other = json_object_get(t->scaling, "attention_factor") ? "attention_factor" : "mscale";
-    return !other ? SNUG_OK
-                  : err_set(err, SNUG_ERR_INPUT,
-                            "%s: %s of YaRN is not the usual one, which has no place in a GGUF file; keep the model as "
-                            "safetensors",
-                            t->path, other);
+    return !other
+               ? SNUG_OK
+               : err_set(err, SNUG_ERR_INPUT,
+                         "%s: %s of YaRN is not the usual one, and no GGUF file is written of another; keep the model "
+                         "as safetensors",
+                         t->path, other);
 }
 
 static int put_rotary(const struct writing *t, struct snug_err *err)
@@ -320,12 +321,11 @@ static int put_gemma3(const struct writing *t, struct snug_err *err)
     TRY(check_scaling(t, "linear", err));
     for (int64_t i = 0; i < r->pairs; i++)
         plain &= fabs(r->frequency[i] * pow(r->theta, (double)i / (double)r->pairs) - 1) < 1e-9;
-    if (t->own->score_cap > 0 || (slides && !plain))
+    if (slides && !plain)
         return err_set(err, SNUG_ERR_INPUT,
-                       "%s: %s, which has no place in a GGUF file of gemma3_text; keep the model as safetensors",
-                       t->path,
-                       t->own->score_cap > 0 ? "attn_logit_softcapping is a number"
-                                             : "rotary positions of layers with windows are scaled");
+                       "%s: rotary positions of layers with windows are scaled, which has no place in a GGUF file of "
+                       "gemma3_text; keep the model as safetensors",
+                       t->path);
     if (t->own->cap > 0)
         put_real(t, "final_logit_softcapping", t->own->cap);
     if (slides)

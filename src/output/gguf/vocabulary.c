@@ -250,11 +250,12 @@ static int put_template(const struct vocabulary *v, struct gguf_writer *w, const
     int32_t bos = tokenizer_special(t, TOKEN_BOS), eos = tokenizer_special(t, TOKEN_EOS);
     if (front > 1 || behind > 1 || (front && bos >= 0 && b->ids[0] != bos) ||
         (behind && eos >= 0 && b->ids[b->n - 1] != eos))
-        return err_set(
-            err, SNUG_ERR_INPUT,
-            "%s: post_processor puts %zu tokens before a text and %zu behind; a GGUF file can say the BOS token "
-            "before it and the EOS token behind, and no others",
-            v->path, front, behind);
+        return err_set(err, SNUG_ERR_INPUT,
+                       "%s: post_processor has %s before a text, %zu tokens, and %s behind it, %zu; a GGUF file can "
+                       "say the BOS token "
+                       "before it and the EOS token behind, and no others",
+                       v->path, front ? tokenizer_token(t, b->ids[0]) : "nothing", front,
+                       behind ? tokenizer_token(t, b->ids[b->n - 1]) : "nothing", behind);
     if (front && bos < 0)
         gguf_put_uint(w, "tokenizer.ggml.bos_token_id", (uint32_t)b->ids[0]);
     if (behind && eos < 0)
@@ -330,12 +331,13 @@ static const char *token_text(void *ctx, size_t i)
 /* llama.cpp normalizes nothing: NFC it leaves out of Qwen's, and a SentencePiece vocabulary's blanks it knows. */
 static int check_normalizer(const struct vocabulary *v, json_t *step, struct snug_err *err)
 {
-    static const char *const left_out[] = {"", "NFC", "Prepend", "Replace", "Sequence"};
+    static const char *const known[] = {"", "NFC", "Sequence", "Prepend", "Replace"};
+    const size_t n = v->spm ? 5 : 3;
     json_t *inner;
     size_t i = 0, k;
-    while (i < sizeof left_out / sizeof *left_out && strcmp(left_out[i], type_name(step)) != 0)
+    while (i < n && strcmp(known[i], type_name(step)) != 0)
         i++;
-    if (i == sizeof left_out / sizeof *left_out)
+    if (i == n)
         return err_set(err, SNUG_ERR_INPUT,
                        "%s: normalizer \"%.40s\" has no place in a GGUF file; keep the model as safetensors", v->path,
                        type_name(step));
