@@ -111,4 +111,17 @@ static inline struct copied shard_copied(const struct tensor *t, int64_t chunk, 
     return {nullptr, (char *)t->data + dtype_bytes(t->dtype, s.first), dtype_bytes(t->dtype, s.n)};
 }
 
+/* Where the others are only thought of, as in a rehearsal: what a shard of theirs is filled with, so that nobody reads what is no number.
+ * Of k < 2 * ranks, rank k % ranks' shard: as much as `bytes` at `from` are, this rank's own shard; then the chunk that it may have more. */
+static inline struct copied copied_alone(const struct tensor *t, int64_t chunk, int ranks, int k, const void *from,
+                                         int64_t bytes)
+{
+    struct copied x = shard_copied(t, chunk, ranks, k % ranks);
+    int64_t first = x.bytes < bytes ? x.bytes : bytes, rest = x.bytes - first;
+    x.from = (const char *)from;
+    x.to += k < ranks ? 0 : first;
+    x.bytes = k < ranks ? first : rest < bytes ? rest : bytes;
+    return x;
+}
+
 #endif

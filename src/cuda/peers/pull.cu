@@ -28,21 +28,21 @@ static struct copied shard_pulled(const struct args_pull *a, const struct cuda_p
     return x;
 }
 
-/* Where the others are only thought of, as in a rehearsal: as many bytes as there would be, of what is here. */
+/* Where the others are only thought of: as many bytes as there would be, of what is here. */
 static struct copied pulled_alone(const struct args_pull *a, const struct cuda_peers *p, int k)
 {
-    int64_t here = dtype_bytes(a->x.dtype, tensor_room(&a->x));
-    struct copied y = {nullptr, (char *)a->y.data, k ? 0 : dtype_bytes(a->y.dtype, tensor_room(&a->y))};
+    int64_t here = dtype_bytes(a->x.dtype, tensor_room(&a->x)), all = dtype_bytes(a->y.dtype, tensor_room(&a->y));
     if (a->chunk)
-        y = shard_copied(&a->y, a->chunk, p->n, k);
-    return {(const char *)a->x.data, y.to, y.bytes < here ? y.bytes : here};
+        return copied_alone(&a->y, a->chunk, p->n, k, a->x.data, here);
+    return {(const char *)a->x.data, (char *)a->y.data, k ? 0 : all < here ? all : here};
 }
 
 extern "C" int cuda_pull_many(const struct args_pull *const *a, int n, const struct cuda_call *c)
 {
     const struct cuda_peers *p = c->peers;
     bool joined = p && p->joined, sent = joined && p->nccl; /* by the process that has it */
-    launch_copies(a, n, p ? p->n : 1, PULL_BLOCKS, c, [&](const struct args_pull *node, int k) {
+    int copies = !p ? 1 : joined ? p->n : 2 * p->n;         /* of each */
+    launch_copies(a, n, copies, PULL_BLOCKS, c, [&](const struct args_pull *node, int k) {
         return !joined ? pulled_alone(node, p, k) : node->chunk ? shard_pulled(node, p, k) : pulled(node, p, k);
     });
     int code = cuda_launched(c, "pull");
