@@ -104,9 +104,22 @@ int build_convolution(struct build *b, int x, const char *prefix, int64_t in, in
     return l.y;
 }
 
+struct layer_options build_product(const struct build *b, bool bias)
+{
+    return (struct layer_options){.weight = b->normal, .bias = b->zero, .no_bias = !bias};
+}
+
+int build_score(struct build *b, int x, int64_t in)
+{
+    struct layer_options o = build_product(b, false);
+    o.weight.head = true;
+    return build_linear(b, x, "score", in, b->c->num_labels, o);
+}
+
 int build_head_linear(struct build *b, int x, const char *prefix, int64_t in, int64_t out, enum act act)
 {
-    struct layer_options o = {.weight = b->normal, .bias = b->zero, .act = act};
+    struct layer_options o = build_product(b, true);
+    o.act = act;
     o.weight.head = o.bias.head = true;
     return build_linear(b, x, prefix, in, out, o);
 }

@@ -79,6 +79,12 @@ struct part {
 int build_parts(struct build *b, int x, const char *whole, int64_t in, const struct part *parts, int n,
                 struct layer_options o);
 
+/* Of a layer whose weight begins normal, and its bias, if there is one, as 0. */
+struct layer_options build_product(const struct build *b, bool bias);
+
+/* A decoder's classifier: x (rows,in) times "score.weight" (num_labels,in), which may be absent from a checkpoint. */
+int build_score(struct build *b, int x, int64_t in);
+
 /* As build_linear, but a part of what the task adds: it may be absent from a checkpoint. */
 int build_head_linear(struct build *b, int x, const char *prefix, int64_t in, int64_t out, enum act act);
 

@@ -170,11 +170,6 @@ static const char *of_layer(struct build *b, int i, const char *name)
     return graph_name(b->g, "%slayers.%d.%s", b->c->arch->base_prefix, i, name);
 }
 
-static struct layer_options product(const struct build *b, bool bias)
-{
-    return (struct layer_options){.weight = b->normal, .bias = b->zero, .no_bias = !bias};
-}
-
 /* Queries and keys, normalised and turned as the layer wants it. */
 static int turn(struct build *b, int i, int qkv, int table)
 {
@@ -203,8 +198,8 @@ static int joined(struct build *b, int i, int v, const char *whole, const struct
     for (int k = 0; k < n; k++)
         all += parts[k].out;
     if (b->c->own.decoder.fused)
-        return build_linear(b, v, of_layer(b, i, whole), H, all, product(b, bias));
-    return build_parts(b, v, of_layer(b, i, whole), H, parts, n, product(b, bias));
+        return build_linear(b, v, of_layer(b, i, whole), H, all, build_product(b, bias));
+    return build_parts(b, v, of_layer(b, i, whole), H, parts, n, build_product(b, bias));
 }
 
 static int attend(struct build *b, int i, int v, const int *tables)
@@ -240,11 +235,11 @@ static int feed_forward(struct build *b, int i, int v)
         emit_glu(b->g, &gate);
         v = gate.y;
     } else {
-        struct layer_options up = product(b, own->mlp_bias);
+        struct layer_options up = build_product(b, own->mlp_bias);
         up.act = own->act;
         v = build_linear(b, v, of_layer(b, i, p->up), H, F, up);
     }
-    return build_linear(b, v, of_layer(b, i, p->down), F, H, product(b, own->mlp_bias));
+    return build_linear(b, v, of_layer(b, i, p->down), F, H, build_product(b, own->mlp_bias));
 }
 
 /* What a block reads: the stream, normalised where the layer has a norm before it. */
@@ -282,7 +277,7 @@ static void layer(struct build *b, struct stream *s, int i, const int *tables)
         s->coords = b->in.samples;
     }
     v = build_linear(b, v, of_layer(b, i, own->products->attention_out), b->c->heads * own->head_size,
-                     b->c->hidden_size, product(b, own->out_bias));
+                     b->c->hidden_size, build_product(b, own->out_bias));
     s->branch = branch(b, i, v, own->norms->attention_out);
     if (own->parallel)
         stream_sum(b, s);
@@ -319,7 +314,7 @@ static int words(struct build *b, int v)
     const struct model_config *c = b->c;
     bool bias = c->own.decoder.head_bias;
     if (c->untied)
-        return build_linear(b, v, "lm_head", c->hidden_size, c->vocab_size, product(b, bias));
+        return build_linear(b, v, "lm_head", c->hidden_size, c->vocab_size, build_product(b, bias));
     struct op_linear n = {.x = v,
                           .w = graph_find(b->g, of_body(b, WORDS)),
                           .b = bias ? WEIGHT(b, b->zero, "lm_head.bias", DIM(c->vocab_size)) : 0};
@@ -339,9 +334,7 @@ int decoder_causal_lm(struct build *b, int v)
 
 int decoder_classifier(struct build *b, int v)
 {
-    struct layer_options o = product(b, false);
-    o.weight.head = true;
-    return build_linear(b, v, "score", b->c->hidden_size, b->c->num_labels, o);
+    return build_score(b, v, b->c->hidden_size);
 }
 
 const struct tied_name decoder_tied[] = {{"lm_head.weight", "model." WORDS}, {0}};

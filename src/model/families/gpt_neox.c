@@ -68,16 +68,11 @@ static const char *of_layer(struct build *b, int i, const char *name)
     return graph_name(b->g, "gpt_neox.layers.%d.%s", i, name);
 }
 
-static struct layer_options product(const struct build *b, bool bias)
-{
-    return (struct layer_options){.weight = b->normal, .bias = b->zero, .no_bias = !bias};
-}
-
 static int attend(struct build *b, int v, int i, int table)
 {
     int64_t H = b->c->hidden_size, A = b->c->heads;
     v = build_linear(b, v, of_layer(b, i, "attention.query_key_value"), H, 3 * H,
-                     product(b, b->c->own.gpt_neox.attention_bias));
+                     build_product(b, b->c->own.gpt_neox.attention_bias));
     struct op_rotary r = {.qkv = v, .table = table, .heads = A, .kv_heads = A, .by_group = true};
     emit_rotary(b->g, &r);
     return build_attention(b, r.y, (struct attention_options){.head_size = H / A, .causal = true});
@@ -86,10 +81,10 @@ static int attend(struct build *b, int v, int i, int table)
 static int feed_forward(struct build *b, int v, int i)
 {
     int64_t H = b->c->hidden_size, F = b->c->own.gpt_neox.intermediate_size;
-    struct layer_options act = product(b, true);
+    struct layer_options act = build_product(b, true);
     act.act = b->c->own.gpt_neox.act;
     v = build_linear(b, v, of_layer(b, i, "mlp.dense_h_to_4h"), H, F, act);
-    return build_linear(b, v, of_layer(b, i, "mlp.dense_4h_to_h"), F, H, product(b, true));
+    return build_linear(b, v, of_layer(b, i, "mlp.dense_4h_to_h"), F, H, build_product(b, true));
 }
 
 /* What the feed-forward block reads: beside attention what enters the layer, or behind it the sum. */
@@ -116,8 +111,8 @@ static void layer(struct build *b, struct stream *s, int i, int table)
         s->res = build_last_rows(b, s->res);
         s->coords = b->in.samples;
     }
-    s->branch =
-        build_linear(b, v, of_layer(b, i, "attention.dense"), H, H, product(b, b->c->own.gpt_neox.attention_bias));
+    s->branch = build_linear(b, v, of_layer(b, i, "attention.dense"), H, H,
+                             build_product(b, b->c->own.gpt_neox.attention_bias));
     v = norm_between(b, s, i);
     s->branch = feed_forward(b, v, i);
 }
@@ -143,7 +138,7 @@ static int causal_lm(struct build *b, int v)
 {
     const struct model_config *c = b->c;
     if (c->untied)
-        return build_linear(b, v, "embed_out", c->hidden_size, c->vocab_size, product(b, false));
+        return build_linear(b, v, "embed_out", c->hidden_size, c->vocab_size, build_product(b, false));
     struct op_linear n = {.x = v, .w = graph_find(b->g, WORDS)};
     emit_linear(b->g, &n);
     return n.y;
@@ -151,9 +146,7 @@ static int causal_lm(struct build *b, int v)
 
 static int classifier(struct build *b, int v)
 {
-    struct layer_options o = product(b, false);
-    o.weight.head = true;
-    return build_linear(b, v, "score", b->c->hidden_size, b->c->num_labels, o);
+    return build_score(b, v, b->c->hidden_size);
 }
 
 static const struct model_head heads[MODEL_COUNT] = {

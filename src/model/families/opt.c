@@ -42,11 +42,6 @@ struct stream {
     int res, branch, coords;
 };
 
-static struct layer_options product(const struct build *b, bool bias)
-{
-    return (struct layer_options){.weight = b->normal, .bias = b->zero, .no_bias = !bias};
-}
-
 /* The norm of the stream, whose sum is then made. */
 static int norm(struct build *b, struct stream *s, const char *prefix)
 {
@@ -91,7 +86,8 @@ static int embeddings(struct build *b)
     }
     emit_embed(b->g, &e);
     emit_embed(b->g, &p);
-    struct op_add sum = {.a = build_linear(b, e.y, "model.decoder.project_in", E, H, product(b, false)), .b = p.y};
+    struct op_add sum = {.a = build_linear(b, e.y, "model.decoder.project_in", E, H, build_product(b, false)),
+                         .b = p.y};
     emit_add(b->g, &sum);
     return sum.y;
 }
@@ -103,7 +99,7 @@ static int attend(struct build *b, int v, const char *layer)
                                  {graph_name(b->g, "%s.self_attn.k_proj", layer), H},
                                  {graph_name(b->g, "%s.self_attn.v_proj", layer), H}};
     v = build_parts(b, v, graph_name(b->g, "%s.self_attn.qkv_proj", layer), H, parts, 3,
-                    product(b, b->c->own.opt.biases));
+                    build_product(b, b->c->own.opt.biases));
     return build_attention(b, v, (struct attention_options){.head_size = H / b->c->heads, .causal = true});
 }
 
@@ -111,10 +107,10 @@ static int feed_forward(struct build *b, int v, const char *layer)
 {
     const struct opt_config *own = &b->c->own.opt;
     int64_t H = b->c->hidden_size, F = own->intermediate_size;
-    struct layer_options act = product(b, own->biases);
+    struct layer_options act = build_product(b, own->biases);
     act.act = own->act;
     v = build_linear(b, v, graph_name(b->g, "%s.fc1", layer), H, F, act);
-    return build_linear(b, v, graph_name(b->g, "%s.fc2", layer), F, H, product(b, own->biases));
+    return build_linear(b, v, graph_name(b->g, "%s.fc2", layer), F, H, build_product(b, own->biases));
 }
 
 /* Behind its attention the last layer works row by row, and a classifier wants one row a sequence. */
@@ -128,7 +124,8 @@ static void run_layer(struct build *b, struct stream *s, int i)
         s->res = build_last_rows(b, s->res);
         s->coords = b->in.samples;
     }
-    v = build_linear(b, v, graph_name(b->g, "%s.self_attn.out_proj", layer), H, H, product(b, b->c->own.opt.biases));
+    v = build_linear(b, v, graph_name(b->g, "%s.self_attn.out_proj", layer), H, H,
+                     build_product(b, b->c->own.opt.biases));
     leave(b, s, v, layer, "self_attn_layer_norm");
     v = feed_forward(b, enter(b, s, layer, "final_layer_norm"), layer);
     leave(b, s, v, layer, "final_layer_norm");
@@ -158,14 +155,14 @@ static int body(struct build *b)
     }
     b->g->layer = (int)c->layers + 1;
     int v = last_sum(b, &s);
-    return E == H ? v : build_linear(b, v, "model.decoder.project_out", H, E, product(b, false));
+    return E == H ? v : build_linear(b, v, "model.decoder.project_out", H, E, build_product(b, false));
 }
 
 static int causal_lm(struct build *b, int v)
 {
     const struct model_config *c = b->c;
     if (c->untied)
-        return build_linear(b, v, "lm_head", c->own.opt.embedding_size, c->vocab_size, product(b, false));
+        return build_linear(b, v, "lm_head", c->own.opt.embedding_size, c->vocab_size, build_product(b, false));
     struct op_linear n = {.x = v, .w = graph_find(b->g, WORDS)};
     emit_linear(b->g, &n);
     return n.y;
@@ -173,9 +170,7 @@ static int causal_lm(struct build *b, int v)
 
 static int classifier(struct build *b, int v)
 {
-    struct layer_options o = product(b, false);
-    o.weight.head = true;
-    return build_linear(b, v, "score", b->c->own.opt.embedding_size, b->c->num_labels, o);
+    return build_score(b, v, b->c->own.opt.embedding_size);
 }
 
 static const struct model_head heads[MODEL_COUNT] = {
