@@ -170,6 +170,7 @@ static struct pass_settings settings_of(const struct job *j, enum program_kind k
     struct pass_settings p = {.program = kind,
                               .loss = loss,
                               .adapters = s->adapters,
+                              .quantization = s->quantization,
                               .freeze = s->freeze,
                               .precision = s->precision,
                               .update = s->update,
@@ -304,7 +305,7 @@ static int compile_copies(const struct job *j, int *where, struct snug_err *err)
     TRY(add_program(j, "copies", (struct dims){0}, &g, where, err));
     for (int i = 1; i < from->n_values && !g->graph.err.code; i++) {
         const struct value *c = &from->values[i];
-        if (c->role != ROLE_COPY || c->base || !c->persists)
+        if (c->kin != KIN_COPY || c->base || !c->persists)
             continue;
         g->graph.rank = c->rank;
         const struct value *w = graph_value(from, c->of);

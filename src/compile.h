@@ -35,6 +35,7 @@ struct compile_settings {
     int64_t head_vocabulary;         /* of heads with so many outputs and more */
     const float *class_weights;      /* (num_labels) of training's loss, NULL: none */
     const struct adapters *adapters; /* of which only the weights are trained (pass_adapt), NULL: none */
+    struct quantization quantization;
     const char *freeze; /* patterns of the weights that are not trained (pass_freeze), NULL: all are trained */
     struct update update;
     /* Of states on disk: their file, which has no name, is in this folder. NULL: none lie there. */

@@ -18,6 +18,7 @@ parser.add_argument("--steps", type=int, required=True)
 parser.add_argument("--autocast", action="store_true", help="fp32 weights and states, bf16 arithmetic")
 parser.add_argument("--liger", action="store_true", help="Liger's kernels")
 parser.add_argument("--lora", action="store_true", help="adapters of rank 16 on all linear layers")
+parser.add_argument("--in-4-bits", action="store_true", help="the base's weights as bitsandbytes has them (nf4), below adapters")
 parser.add_argument("--checkpointing", action="store_true")
 args = parser.parse_args()
 logging.set_verbosity_error()
@@ -32,6 +33,17 @@ with torch.device("cuda"):
     dtype = torch.float32 if args.autocast else torch.bfloat16
     model = AutoModelForCausalLM.from_config(config, attn_implementation="sdpa", dtype=dtype)
 model.config.use_cache = False
+if args.in_4_bits:
+    import bitsandbytes as bnb
+
+    for name, m in list(model.named_modules()):
+        if isinstance(m, torch.nn.Linear) and name != "lm_head":
+            small = bnb.nn.Linear4bit(m.in_features, m.out_features, m.bias is not None, torch.bfloat16, quant_type="nf4", device="meta")
+            small.weight = bnb.nn.Params4bit(m.weight.data.cpu(), requires_grad=False, quant_type="nf4", module=small).cuda()
+            small.bias = m.bias
+            model.set_submodule(name, small)
+    model.is_loaded_in_4bit = True
+    torch.cuda.empty_cache()
 if args.lora:
     from peft import LoraConfig, get_peft_model
 

@@ -129,9 +129,12 @@ int graph_add_columns(struct graph *g, int base, int64_t from, int64_t n)
 int graph_instead(struct graph *g, int id, int *instead)
 {
     int root = value_root(g, id);
+    const struct value v = *graph_value(g, id);
     if (!instead[id] && instead[root]) {
-        instead[id] = graph_add_columns(g, instead[root], value_at(g, id), graph_value(g, id)->shape[1].c);
-        graph_value(g, instead[id])->dtype = graph_value(g, id)->dtype;
+        instead[id] = v.pitch ? graph_add_columns(g, instead[root], value_at(g, id), v.shape[1].c)
+                              : graph_add_slice(g, NULL, instead[root], value_at(g, id), v.ndim, v.shape);
+        graph_value(g, instead[id])->dtype = v.dtype;
+        graph_value(g, instead[id])->exact = v.exact;
     }
     return instead[id] ? instead[id] : id;
 }
@@ -140,6 +143,8 @@ int graph_instead(struct graph *g, int id, int *instead)
 const char *const kin_names[KIN_COUNT] = {"",
                                           "grad",
                                           "copy",
+                                          "absmax",
+                                          "nested_absmax",
                                           "exp_avg",
                                           "exp_avg_sq",
                                           "exp_avg_sq_row",
@@ -174,7 +179,8 @@ int graph_add_kin(struct graph *g, enum kin kin, int weight, enum dtype dtype, i
 {
     char buf[256];
     bool gradient = kin == KIN_GRADIENT || kin == KIN_PART;
-    enum role role = gradient ? ROLE_GRADIENT : kin == KIN_COPY ? ROLE_COPY : ROLE_STATE;
+    bool copy = kin == KIN_COPY || kin == KIN_ABSMAX || kin == KIN_NESTED_ABSMAX;
+    enum role role = gradient ? ROLE_GRADIENT : copy ? ROLE_COPY : ROLE_STATE;
     if (g->err.code)
         return 0;
     int id = graph_add_value(g, kin_name(g, kin, weight, buf, sizeof buf), role, dtype, ndim, shape);

@@ -17,23 +17,25 @@ enum role {
     ROLE_WEIGHT,
     ROLE_STATE,
     ROLE_GRADIENT,
-    ROLE_COPY, /* of a weight, in 16 bits */
+    ROLE_COPY, /* of a weight, in 16 bits; or what its codes of 4 bits are multiplied with */
     ROLE_SCALAR,
     ROLE_WORKSPACE,
     ROLE_COUNT
 };
 
-/* What a value is of a weight: its gradient, its copy in 16 bits, or one of the optimizer's states. Its name is the word for
+/* What a value is of a weight: its gradient, its copy in 16 bits, what its codes are multiplied with, or one of the optimizer's states. Its name is the word for
  * this, a dot, and the weight's name. ORDER kin */
 enum kin {
     KIN_NONE,
     KIN_GRADIENT,
     KIN_COPY,
-    KIN_EXP_AVG,             /* first moment */
-    KIN_EXP_AVG_SQ,          /* second moment */
-    KIN_EXP_AVG_SQ_ROW,      /* means of the second moment over the last dimension */
-    KIN_EXP_AVG_SQ_COL,      /* and over the last but one */
-    KIN_EXP_AVG_ABSMAX,      /* of a first moment in 8 bits: the largest of each block */
+    KIN_ABSMAX,         /* of a weight in codes: the largest magnitude of each block */
+    KIN_NESTED_ABSMAX,  /* of those in codes: their mean, then the largest of each block of what they are beyond it */
+    KIN_EXP_AVG,        /* first moment */
+    KIN_EXP_AVG_SQ,     /* second moment */
+    KIN_EXP_AVG_SQ_ROW, /* means of the second moment over the last dimension */
+    KIN_EXP_AVG_SQ_COL, /* and over the last but one */
+    KIN_EXP_AVG_ABSMAX, /* of a first moment in 8 bits: the largest of each block */
     KIN_EXP_AVG_SQ_ABSMAX,   /* of a second moment in 8 bits: likewise */
     KIN_MOMENTUM_BUFFER,     /* of SGD and RMSprop */
     KIN_EXP_AVG_SLOW,        /* AdEMAMix's second first moment, of more steps */
@@ -156,8 +158,8 @@ int graph_add_value(struct graph *g, const char *name, enum role role, enum dtyp
 int graph_add_slice(struct graph *g, const char *name, int base, int64_t at, int ndim, const struct dim *shape);
 /* Columns [from, from + n) of the matrix `base`, an activation: with its pitch. */
 int graph_add_columns(struct graph *g, int base, int64_t from, int64_t n);
-/* What is used instead of `id`, where `instead` has another value for its root: that one, or the same columns of it, which are made once;
- * else `id`. By value, as many as there were. */
+/* What is used instead of `id`, where `instead` has another value for its root: that one, or the same columns or slice of it, which are
+ * made once; else `id`. By value, as many as there were. */
 int graph_instead(struct graph *g, int id, int *instead);
 /* Makes `id`, a matrix that a node has just made, columns of `base`, which is older: the node writes into it. */
 void graph_place_columns(struct graph *g, int id, int base, int64_t from);

@@ -224,6 +224,13 @@ OP(pull, IN(x) OUT(y), INT(from) INT(chunk), NONE,
    "one rank its own")
 SLOT(pull, y, SLOT_OVERWRITES)
 OP(cast, IN(x) OUT(y), , NONE, "y = x in y's dtype, rounded to nearest even")
+OP(dequantize, IN(w) IN(absmax) OPT(nested) OUT(y), INT(table), NONE,
+   "y = w, a weight in codes of 4 bits (op/quantize.h): a number of the table times the largest magnitude of its block "
+   "of 64, rounded to nearest even; nested: what those are made of where they are codes of 8 bits")
+SLOT(dequantize, w, SLOT_STORED_TYPE)
+SLOT(dequantize, absmax, SLOT_STORED_TYPE)
+SLOT(dequantize, nested, SLOT_STORED_TYPE)
+SLOT(dequantize, y, SLOT_OVERWRITES)
 OP(move, IN(x) OUT(y), , NONE, "y = x, of the same dtype, in another memory or in another place")
 SLOT(move, y, SLOT_OVERWRITES)
 OP(page, IN(x) OUT(y), FLAG(out), NONE,

@@ -54,6 +54,7 @@ const char *command_name(unsigned bit); /* "train", "debug grad", … */
 #define WORD_OF_OPTIM(W, id, word, update, bits) W(id, word)
 #define WORDS_OPTIM(W) OPTIMIZERS(WORD_OF_OPTIM, W)
 #define WORDS_MUON_RATE MUON_RATES
+#define WORDS_QUANT_TYPE QUANT_TYPES
 #define WORDS_DEVICE BACKENDS
 #define WORDS_FORMAT TABLE_FORMATS
 

@@ -8,6 +8,7 @@ enum way {
     RESIDENT, /* as it is stored */
     CAST,     /* to the node's type, for this use */
     WIDEN,    /* to F32, for this use */
+    DECODE,   /* the numbers of its codes, for this use */
     COPY      /* the copy in that type, which stays */
 };
 
@@ -35,6 +36,8 @@ static enum way choose_way(const struct graph *g, const struct node *n, int slot
 {
     const struct value *v = graph_value(g, n->u.slot[slot]);
     bool copies = s->choices.copies, pure = s->precision.pure;
+    if (v->role == ROLE_WEIGHT && v->dtype == DT_F4)
+        return DECODE;
     if (pure && v->role == ROLE_WEIGHT && v->dtype == s->precision.narrow)
         return choose_pure(g, n, slot, s);
     if (v->role != ROLE_WEIGHT || node_type(g, n, v->dtype) == v->dtype)
@@ -44,10 +47,11 @@ static enum way choose_way(const struct graph *g, const struct node *n, int slot
     return op_slot_is(n->op, slot, SLOT_EITHER_TYPE) && copies && s->narrow_bias ? COPY : RESIDENT;
 }
 
-/* What lasts beside weights: copies that stay, states ahead of them. */
+/* What lasts beside weights: copies that stay, states ahead of them, what codes are multiplied with. */
 struct beside {
     struct slices parts; /* of the weights */
     int *copy, *ahead;   /* by weight, so far */
+    int *absmax, *nested;
 };
 
 /* That of weight `id`, with its parts where it is made of named weights, or the whole where it is such a part. */
@@ -93,20 +97,59 @@ static enum dtype type_by(const struct graph *g, const struct node *n, int id, e
     return way == RESIDENT ? graph_value(g, id)->dtype : way == WIDEN ? s->precision.wide : node_type(g, n, DT_F32);
 }
 
+/* What `beside` reads in place of a weight. */
+static int made_of_weight(struct graph *g, const struct node *beside, int id, enum dtype type,
+                          const struct pass_settings *s)
+{
+    const struct value w = *graph_value(g, id);
+    int y = graph_add_value(g, NULL, ROLE_ACTIVATION, type, w.ndim, w.shape);
+    if (y) {
+        graph_value(g, y)->layer = beside->layer;
+        graph_value(g, y)->exact = type != s->precision.narrow; /* beside activations of another type */
+    }
+    return y;
+}
+
 /* y = weight + by state, before `beside`. */
 static int bring_ahead(struct graph *g, struct node_list *l, struct beside *c, const struct node *beside, int id,
                        enum dtype type, const struct pass_settings *s)
 {
-    const struct value w = *graph_value(g, id);
     int d = weight_ahead(g, c, id, optimizer_state_type(&s->update));
-    int y = graph_add_value(g, NULL, ROLE_ACTIVATION, type, w.ndim, w.shape);
+    int y = made_of_weight(g, beside, id, type, s);
     struct node n = {.op = OP_ahead, .layer = beside->layer, .backward = beside->backward};
     if (g->err.code)
         return 0;
-    graph_value(g, y)->layer = beside->layer;
-    graph_value(g, y)->exact = type != s->precision.narrow; /* beside activations of another type */
     n.u.ahead = (struct op_ahead){.p = id, .d = d, .y = y, .by = optimizer_ahead(&s->update)};
     node_list_append(g, l, &n);
+    return y;
+}
+
+/* y = the numbers of tensor `id`, before `beside`. */
+static void decode_tensor(struct graph *g, struct node_list *l, const struct beside *c, const struct node *beside,
+                          int id, int y, const struct pass_settings *s)
+{
+    struct node n = {.op = OP_dequantize, .layer = beside->layer, .backward = beside->backward};
+    n.u.dequantize = (struct op_dequantize){
+        .w = id, .absmax = c->absmax[id], .nested = c->nested[id], .y = y, .table = s->quantization.type};
+    node_list_append(g, l, &n);
+}
+
+/* Those of a group come tensor by tensor to their places in one value. */
+static int bring_decoded(struct graph *g, struct node_list *l, const struct beside *c, const struct node *beside,
+                         int id, enum dtype type, const struct pass_settings *s)
+{
+    int y = made_of_weight(g, beside, id, type, s);
+    if (g->err.code)
+        return 0;
+    if (c->absmax[id])
+        decode_tensor(g, l, c, beside, id, y, s);
+    for (int i = c->parts.from[id]; i < c->parts.from[id + 1] && !c->absmax[id] && !g->err.code; i++) {
+        const struct value part = *graph_value(g, c->parts.at[i]);
+        int place = graph_add_slice(g, NULL, y, part.at, part.ndim, part.shape);
+        if (place)
+            graph_value(g, place)->exact = graph_value(g, y)->exact;
+        decode_tensor(g, l, c, beside, c->parts.at[i], place, s);
+    }
     return y;
 }
 
@@ -129,7 +172,9 @@ static void append_with_weights(struct graph *g, struct node_list *l, struct bes
             n.u.slot[i] = bring_ahead(g, l, c, &n, id, type_by(g, &n, id, way, s), s);
             continue;
         }
-        if (way == COPY)
+        if (way == DECODE)
+            n.u.slot[i] = bring_decoded(g, l, c, &n, id, node_type(g, &n, s->precision.wide), s);
+        else if (way == COPY)
             n.u.slot[i] = weight_copy(g, c, id, node_type(g, &n, DT_F32));
         else if (way == CAST)
             n.u.slot[i] = node_list_cast(g, l, &n, id, 0, node_type(g, &n, DT_F32));
@@ -141,6 +186,15 @@ static void append_with_weights(struct graph *g, struct node_list *l, struct bes
     node_list_append(g, l, &n);
 }
 
+/* Whether a node makes the same of the weight in the narrow type. A row of one table is rounded to the type of the activations anyway. */
+static bool reads_narrow(const struct graph *g, const struct node *n, int slot, const struct pass_settings *s)
+{
+    const struct value *w = graph_value(g, n->u.slot[slot]);
+    bool alone = n->op == OP_embed && slot == OP_SLOT(embed, table) && !n->u.embed.table2;
+    return op_slot_is(n->op, slot, SLOT_ANY_TYPE) ||
+           ((alone || op_slot_is(n->op, slot, SLOT_NODE_TYPE)) && node_type(g, n, w->dtype) == s->precision.narrow);
+}
+
 /* A weight of an adapter's base never changes, and is in no checkpoint: it is stored in the narrow type where all who read it want that. */
 static void narrow_base(struct graph *g, const struct pass_settings *s)
 {
@@ -148,15 +202,11 @@ static void narrow_base(struct graph *g, const struct pass_settings *s)
     bool looks = s->adapters && !s->precision.pure && uses_open(&u, g);
     for (int i = 1; looks && i < g->n_values; i++) {
         struct value *v = graph_value(g, i);
-        if (v->role != ROLE_WEIGHT)
+        if (v->role != ROLE_WEIGHT || v->dtype == DT_F4)
             continue;
         bool narrow = !v->base && v->frozen && uses_count(&u, i) > 0;
-        for (int k = u.from[i]; narrow && k < u.from[i + 1]; k++) {
-            const struct node *n = &g->nodes[u.at[k].node];
-            bool any = op_slot_is(n->op, u.at[k].slot, SLOT_ANY_TYPE);
-            narrow = any || (op_slot_is(n->op, u.at[k].slot, SLOT_NODE_TYPE) &&
-                             node_type(g, n, v->dtype) == s->precision.narrow);
-        }
+        for (int k = u.from[i]; narrow && k < u.from[i + 1]; k++)
+            narrow = reads_narrow(g, &g->nodes[u.at[k].node], u.at[k].slot, s);
         if (narrow || v->base)
             v->dtype = narrow ? s->precision.narrow : g->values[v->base].dtype;
     }
@@ -165,11 +215,15 @@ static void narrow_base(struct graph *g, const struct pass_settings *s)
 
 void pass_materialize(struct graph *g, struct pass_settings *s)
 {
-    if (g->err.code || (s->precision.narrow == s->precision.wide && !optimizer_averages(s->update.optimizer)))
+    bool as_stored = s->precision.narrow == s->precision.wide && !optimizer_averages(s->update.optimizer);
+    if (g->err.code || (as_stored && !s->quantization.wanted))
         return;
     narrow_base(g, s);
     struct node_list l = {0};
-    struct beside c = {.copy = graph_kin(g, KIN_COPY), .ahead = graph_kin(g, KIN_AHEAD)};
+    struct beside c = {.copy = graph_kin(g, KIN_COPY),
+                       .ahead = graph_kin(g, KIN_AHEAD),
+                       .absmax = graph_kin(g, KIN_ABSMAX),
+                       .nested = graph_kin(g, KIN_NESTED_ABSMAX)};
     if (slices_open(&c.parts, g))
         for (int k = 1; k < g->n_nodes && !g->err.code; k++)
             append_with_weights(g, &l, &c, g->nodes[k], s);
@@ -177,4 +231,6 @@ void pass_materialize(struct graph *g, struct pass_settings *s)
     slices_close(&c.parts);
     mem_free(c.copy);
     mem_free(c.ahead);
+    mem_free(c.absmax);
+    mem_free(c.nested);
 }

@@ -4,6 +4,7 @@
 #define PASS_PASS_H
 
 #include "graph/graph.h"
+#include "op/quantize.h"
 #include "pass/passes.h"
 
 /* The programs of a run, and sets of them for passes.h. */
@@ -158,12 +159,20 @@ struct adapters {
     bool dora;
 };
 
+/* Of weights that are not trained. */
+struct quantization {
+    bool wanted; /* in codes of 4 bits */
+    enum quant_type type;
+    bool nested; /* what these are multiplied with is in codes of 8 bits */
+};
+
 /* What passes are told of the program, the run and the backend. Each reads what its comment names. */
 struct pass_settings {
     enum program_kind program;
     int loss;                        /* of the forward pass */
     const struct adapters *adapters; /* NULL: the model itself is trained */
-    const char *freeze;              /* patterns of the names of weights that are not trained; NULL: none */
+    struct quantization quantization;
+    const char *freeze; /* patterns of the names of weights that are not trained; NULL: none */
     struct precision precision;
     struct update update;
     struct choices choices;
@@ -208,6 +217,11 @@ enum { FREEZE_PATTERN_MAX = 512 };
 bool freeze_next(const char **patterns, char pattern[FREEZE_PATTERN_MAX]); /* the next of the list; false: no more */
 bool freeze_matches(const char *pattern, const char *weight_name);
 
+/* quantize: marks the weights that are kept in codes of 4 bits (DT_F4): those that only products of layers read, neither embeddings nor
+ * a head, and that are not trained. Each tensor gets what its codes are multiplied with (KIN_ABSMAX, and KIN_NESTED_ABSMAX). One whose
+ * elements are no multiple of QUANT_BLOCK, and those with which it is a group, stay as they are. Reads quantization. Requires: forward
+ * nodes only, adapters and frozen weights known. Keeps: everything else. */
+
 /* grad: emits the backward pass of `loss` behind the forward nodes. Each trained weight, parts of groups included, gets a
  * gradient (KIN_GRADIENT), which outlives the micro-batch; with zero_stage 2 a KIN_PART, which does not. The first contribution to it is
  * written and the others are added; in PROGRAM_NEXT all are added. Requires: forward nodes only. Keeps: everything. */
@@ -228,7 +242,8 @@ bool freeze_matches(const char *pattern, const char *weight_name);
 /* precision: gives every float its dtype.
  * - Weights, statistics and states stay in `wide`: F32, or F64 on the reference. With `pure`, weights are `narrow`.
  * - Activations over tokens become `narrow`. A cast is inserted where a node's activations would mix the two.
- * - Where text is written and weights or copies of them are narrow, so do the rows that the head takes; the logits stay wide.
+ * - Where text is written and weights or copies of them are narrow, or the head is an adapter's base, so do the rows that the head takes;
+ *   the logits stay wide.
  * - With `narrow_grads`, the gradient of a product's weight is narrow too, if only one node writes it or adds to it.
  * - Where precision_scales says so, the gradients of the losses are scaled.
  * Requires: grad done, all floats F32. Keeps: order, ids of values. */
@@ -244,8 +259,9 @@ bool freeze_matches(const char *pattern, const char *weight_name);
  * bring the weight with its step ahead instead, at each use (`ahead`), and have the state for it (KIN_AHEAD). A node that takes the stored
  * type reads the weight itself. For a slot of SLOT_NODE_TYPE the weight is cast to the type of the node's activations: at each use, or,
  * with choices.copies, as a copy (KIN_COPY) that stays and that updates write. With narrow_bias biases have such copies too. With adapters,
- * a frozen weight that only such slots read is itself narrow. With precision.pure all weights are: then nothing is copied, and a node that
- * wants F32 (norms, the head of a classifier) gets it by a cast at each use. Requires: precision done. Keeps: order, ids of values. */
+ * a frozen weight that only such slots read, or embed a table without others, is itself narrow. With precision.pure all weights are: then nothing is copied, and a node that
+ * wants F32 (norms, the head of a classifier) gets it by a cast at each use. Of a weight in codes each use gets the numbers
+ * (`dequantize`). Requires: precision done. Keeps: order, ids of values. */
 
 /* keep_mask: keeps the dropout mask of attention for the backward pass, with choices.keep_masks and for the nodes of which
  * reads_mask says yes. All other nodes make the mask again. Requires: precision done. Keeps: results, bit for bit. */

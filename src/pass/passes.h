@@ -8,6 +8,7 @@
 #define PASSES(PASS, x)                                                                                                \
     PASS(x, adapt, HAS_FORWARD)                                                                                        \
     PASS(x, freeze, HAS_FORWARD)                                                                                       \
+    PASS(x, quantize, HAS_FORWARD)                                                                                     \
     PASS(x, grad, HAS_BACKWARD)                                                                                        \
     PASS(x, fold_bias, HAS_BACKWARD)                                                                                   \
     PASS(x, fold_act, HAS_BACKWARD)                                                                                    \

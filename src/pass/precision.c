@@ -26,11 +26,11 @@ static bool is_head(const struct graph *g, const struct node *n)
 }
 
 /* In a program that writes text the head's weight is large, and its rows are few: they get the narrow type, so that nobody has to widen the
- * weight. The sums, which are the logits, stay wide. */
-static void narrow_head(struct graph *g, const struct precision *p)
+ * weight. The sums, which are the logits, stay wide. `base`: only of a weight that an adapter leaves as it is. */
+static void narrow_head(struct graph *g, const struct precision *p, bool base)
 {
     for (int k = 1; k < g->n_nodes; k++)
-        if (is_head(g, &g->nodes[k])) {
+        if (is_head(g, &g->nodes[k]) && (!base || graph_value(g, g->nodes[k].u.linear.w)->frozen)) {
             graph_value(g, g->nodes[k].u.linear.x)->dtype = p->narrow;
             graph_value(g, g->nodes[k].u.linear.y)->exact = true;
         }
@@ -139,8 +139,9 @@ void pass_precision(struct graph *g, struct pass_settings *s)
     assign_types(g, p);
     if (p->narrow == p->wide)
         return;
-    if (s->program == PROGRAM_GENERATION && (p->pure || s->choices.copies))
-        narrow_head(g, p);
+    bool stays_narrow = p->pure || s->choices.copies;
+    if (s->program == PROGRAM_GENERATION && (stays_narrow || s->adapters)) /* whose base is narrow: pass_materialize */
+        narrow_head(g, p, !stays_narrow);
     if (p->narrow_grads)
         narrow_gradients(g, p);
     struct node_list l = {0};

@@ -160,14 +160,15 @@ static int check_owned(const struct plan *p, const struct program *g, enum memor
     return code;
 }
 
-/* Of a value that an earlier program has, too: whose it is there. */
-static bool has_another_owner(const struct plan *p, int before, const struct value *v)
+/* Of a value that an earlier program has, too: whether it is there what it is here. */
+static bool is_another(const struct plan *p, int before, const struct value *v)
 {
     for (int k = 0; k < before; k++) {
         const struct graph *g = &p->programs[k].graph;
         int id = graph_find(g, v->name);
         if (id && g->values[id].persists)
-            return g->values[id].rank != v->rank || g->values[id].shards != v->shards;
+            return g->values[id].rank != v->rank || g->values[id].shards != v->shards ||
+                   g->values[id].dtype != v->dtype;
     }
     return false;
 }
@@ -185,8 +186,8 @@ int plan_check(const struct plan *p, struct snug_err *err)
             int64_t place = v->persists && !v->base ? plan_known_place(p, k, v) : -1;
             if (place >= 0 && place != g->at[i])
                 return broken(err, g, i, i, "persists at two places");
-            if (place >= 0 && has_another_owner(p, k, v))
-                return broken(err, g, i, i, "is of two ranks");
+            if (place >= 0 && is_another(p, k, v))
+                return broken(err, g, i, i, "is of two ranks, or of two types");
         }
     }
     return SNUG_OK;

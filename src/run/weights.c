@@ -3,6 +3,7 @@
 #include "base/hash.h"
 #include "base/philox.h"
 #include "ranks/ranks.h"
+#include "run/coding.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -320,9 +321,9 @@ static int64_t largest_piece(const struct run_value *w, size_t n)
 }
 
 /* One weight, from tensor t, or new where t is NULL. What is stored in 16 bits is read as that: a file that has
- * them goes there as it is, unless its numbers are to be known. */
-static int load_weight(const struct loading *l, const struct run_value *w, const struct model_tensor *t,
-                       struct snug_err *err)
+ * them goes there as it is, unless its numbers are to be known. `coding`: of a weight in codes. */
+static int load_pieces(const struct loading *l, const struct run_value *w, const struct model_tensor *t,
+                       struct coding *coding, struct snug_err *err)
 {
     bool hashed = l->o->base && w->frozen, here = run_has(l->r, w);
     enum dtype stored = l->o->bf16 ? DT_BF16 : w->dtype, as = DT_F32;
@@ -340,9 +341,21 @@ static int load_weight(const struct loading *l, const struct run_value *w, const
         if (as == DT_F32 && stored == DT_BF16 && w->dtype == DT_F64)
             round_to_bf16(l->host, n);
         if (here)
-            TRY(run_write(l->r, &part, l->host, as, n, err));
+            TRY(coding ? coding_put(coding, l->host, first, n, err) : run_write(l->r, &part, l->host, as, n, err));
     }
-    return SNUG_OK;
+    return coding ? coding_finish(coding, err) : SNUG_OK;
+}
+
+static int load_weight(const struct loading *l, const struct run_value *w, const struct model_tensor *t,
+                       struct snug_err *err)
+{
+    struct coding c;
+    if (!is_coded(w))
+        return load_pieces(l, w, t, NULL, err);
+    TRY(coding_open(&c, l->r, w, l->o->codes, w->elements < PIECE ? w->elements : PIECE, err));
+    int code = load_pieces(l, w, t, &c, err);
+    coding_close(&c);
+    return code;
 }
 
 /* Some rows of a matrix. */

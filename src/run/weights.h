@@ -4,6 +4,7 @@
 
 #include "base/hash.h"
 #include "format/model_dir.h"
+#include "op/quantize.h"
 #include "run/run.h"
 
 /* Checks, from the headers alone, that every weight the programs need is there in its shape (names as transformers maps
@@ -14,6 +15,7 @@ struct weight_options {
     uint64_t seed;
     const struct model_dir *adapter; /* tensors that are taken from there if it has them; NULL: none */
     struct hash128 *base;            /* what the frozen weights are, by their numbers; NULL: nobody wants to know */
+    enum quant_type codes;           /* of weights in codes */
     bool random, strict;
     bool bf16;         /* weights are bf16; the reference has them rounded so */
     bool new_head;     /* the tensors of the task's output layer are not used: it starts anew */

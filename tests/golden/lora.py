@@ -5,7 +5,7 @@ Everything is computed in float64 and stored as float32, dropout off, eager atte
 everything. Names in expected.safetensors are those of the base model's weights, without peft's "base_model.model.".
 """
 import json, os, shutil, sys
-import torch, transformers as T, peft
+import torch, transformers as T, peft, bitsandbytes as bnb
 from safetensors.torch import load_file, save_file
 
 T.logging.set_verbosity_error()
@@ -40,6 +40,12 @@ CASES = {  # name: (class, folder of the base, task type, settings)
     "mixtral_experts": (T.AutoModelForCausalLM, "mixtral_balanced", "CAUSAL_LM", dict(target_modules=[], target_parameters=["experts.down_proj"], use_rslora=True)),
     "qwen3_moe_all_linear": (T.AutoModelForCausalLM, "qwen3_moe", "CAUSAL_LM", dict(target_modules="all-linear")),
     "mixtral_layers": (T.AutoModelForCausalLM, "mixtral_balanced", "CAUSAL_LM", dict(target_modules=["w1", "w2", "w3", "gate", "v_proj"])),
+    # the base in 4 bits, as bitsandbytes has it: settings of BitsAndBytesConfig
+    "llama_nf4": (T.AutoModelForCausalLM, "llama", "CAUSAL_LM", dict(target_modules=["q_proj", "v_proj", "gate_proj", "down_proj"]), dict(quant_type="nf4")),
+    "llama_nested": (T.AutoModelForCausalLM, "llama", "CAUSAL_LM", dict(target_modules=["q_proj", "k_proj", "v_proj", "o_proj"]),
+                     dict(quant_type="nf4", use_double_quant=True)),
+    "phi3_fp4": (T.AutoModelForCausalLM, "phi3", "CAUSAL_LM", dict(target_modules="all-linear"), dict(quant_type="fp4")),
+    "roberta_nf4": (SEQ, "roberta", "SEQ_CLS", dict(), dict(quant_type="nf4")),
     "gpt_neox_default": (T.AutoModelForCausalLM, "gpt_neox", "CAUSAL_LM", dict()),
     "gpt_neox_all_linear": (SEQ, "gpt_neox_classes", "SEQ_CLS", dict(target_modules="all-linear")),
 }
@@ -71,7 +77,21 @@ def alone(model, d):
     return T.modeling_outputs.CausalLMOutput(loss=sum(losses) / sum(n - 1 for n in lengths), logits=torch.cat(rows))
 
 
-def record(case, cls, base, task, settings):
+def in_4_bits(cls, base, plain, settings):
+    """The plain model, where the weights that transformers has in 4 bits are the numbers that bitsandbytes' codes stand for."""
+    config = T.BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_compute_dtype=torch.float32, llm_int8_skip_modules=["classifier", "lm_head"],
+                                  **{"bnb_4bit_" + k: v for k, v in settings.items()})
+    model = cls.from_pretrained(f"{here}/{base}", attn_implementation="eager", dtype=torch.float32, quantization_config=config)
+    for name, m in model.named_modules():
+        if isinstance(m, bnb.nn.Linear4bit):
+            w = plain.get_submodule(name).weight  # in one row: bitsandbytes 0.50.2 mixes up rows of fewer than 64 on a CPU
+            codes, state = bnb.functional.quantize_4bit(w.data.float().reshape(1, -1), quant_type=settings["quant_type"],
+                                                        compress_statistics=settings.get("use_double_quant", False))
+            w.data = bnb.functional.dequantize_4bit(codes, state).double().reshape(w.shape)
+    return plain
+
+
+def record(case, cls, base, task, settings, quantized=None):
     g = torch.Generator().manual_seed(11)
     torch.manual_seed(11)
     folder = f"{here}/lora/{case}"
@@ -95,7 +115,10 @@ def record(case, cls, base, task, settings):
         json.dump(c, f, indent=2, sort_keys=True)
         f.write("\n")
 
-    m = peft.PeftModel.from_pretrained(load(torch.float64), folder, is_trainable=True, autocast_adapter_dtype=False).double().eval()
+    alike = load(torch.float64)
+    if quantized:
+        alike = in_4_bits(cls, base, alike, quantized)
+    m = peft.PeftModel.from_pretrained(alike, folder, is_trainable=True, autocast_adapter_dtype=False).double().eval()
     d = {k: v.double() if v.is_floating_point() else v for k, v in load_file(f"{here}/{base}/inputs.safetensors").items()}
     out = alone(m, d) if getattr(m.config.get_text_config(), "sliding_window", None) else m(**d)
     out.loss.backward()
@@ -103,7 +126,7 @@ def record(case, cls, base, task, settings):
     e.update({"grad." + name_of(n): p.grad.clone() for n, p in m.named_parameters() if p.requires_grad})
     assert {"base_model.model." + n[5:] for n in e if n.startswith("grad.")} == set(load_file(folder + "/adapter_model.safetensors"))
     before = dict(load(torch.float64).named_parameters())
-    for n, p in m.merge_and_unload().named_parameters():
+    for n, p in m.merge_and_unload().named_parameters() if not quantized else []:
         n = n.replace(".modules_to_save.default", "").replace(".original_module", "")
         if n in before and not torch.equal(before[n], p):
             e.update({"merged." + name: w for name, w in as_files(n, p.detach(), base).items()})
@@ -120,4 +143,5 @@ if __name__ == "__main__":
                 "those of Mixtral and Qwen3-MoE: torch 2.11.0, transformers 5.24.0\n"
                 "those with DoRA: torch 2.15.0, transformers 5.23.0\n"
                 "those of experts: torch 2.11.0, transformers 5.23.0; all-linear and named layers: torch 2.15.0, transformers 5.24.0\n"
+                "those in 4 bits: bitsandbytes 0.50.2, torch 2.15.0, transformers 5.24.0\n"
                 "those of each expert's layers (lora_older.py): peft 0.18.0 and transformers 4.57.6, then peft 0.21.2 and transformers 5.24.0; torch 2.15.0\n")

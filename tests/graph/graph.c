@@ -101,9 +101,9 @@ static void programs_of_every_model_read_back(void **state)
             int before = seen;
             if (compile_run(&s, &choices, &plan, &where, &err))
                 fail_with(&err);
-            /* build, and the passes adapt, freeze, grad, fold_bias, fold_act, fold_head, precision, materialize, keep_mask, reduce,
+            /* build, and the passes adapt, freeze, quantize, grad, fold_bias, fold_act, fold_head, precision, materialize, keep_mask, reduce,
              * update, share, place, recompute, pad, pull, order, offload, stage; fewer for programs that do less */
-            assert_int_equal(seen - before, variant & 4 ? 17 + 17 + 6 + 10 : 20 + 10);
+            assert_int_equal(seen - before, variant & 4 ? 18 + 18 + 6 + 11 : 21 + 11);
             plan_free(&plan);
             json_decref(config);
         }

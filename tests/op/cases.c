@@ -3,6 +3,8 @@
  * threads. */
 #include "cases.h"
 
+#include "op/quantize.h"
+
 #define COUNT_(...) (int8_t)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
 #define TENSOR_(type, ...)                                                                                             \
     {                                                                                                                  \
@@ -12,6 +14,9 @@
 #define FLOAT(...) TENSOR_(DT_F32, __VA_ARGS__)
 #define INTS(...) TENSOR_(DT_I32, __VA_ARGS__)
 #define DOUBLES(...) TENSOR_(DT_F64, __VA_ARGS__)
+#define CODED(m, ...) .w = TENSOR_(DT_F4, __VA_ARGS__), .absmax = FLOAT(m), .y = NARROW(__VA_ARGS__)
+#define NESTED(m, groups, ...)                                                                                         \
+    .w = TENSOR_(DT_F4, __VA_ARGS__), .absmax = CODES(m), .nested = FLOAT(1 + (groups)), .y = NARROW(__VA_ARGS__)
 #define STEP .step = DOUBLES(STEP_SCALARS)
 
 #define CASE(opname, what, ...) .op = OP_##opname, .name = what, .args.opname = {__VA_ARGS__}
@@ -511,6 +516,15 @@ const struct op_case op_cases[] = {
     /* What an evaluation with label smoothing asks for. At the end, as a case draws its numbers by its place. */
     {CASE(linear_cross_entropy, "best, smoothing", .x = FLOAT(19, 9), .w = FLOAT(33, 9), .labels = INTS(19), STEP,
           .loss = FLOAT(1), .best = INTS(19), .chunk = 4, .smoothing = 0.1)},
+
+    {CASE(dequantize, "one block", CODED(1, 4, 16))},
+    {CASE(dequantize, "a part of a block", CODED(2, 5, 22)), .long_only = true},
+    {CASE(dequantize, "two codes", CODED(1, 1, 2), .table = QUANT_FP4)},
+    {CASE(dequantize, "several threads", CODED(1040, 130, 512))},
+    {CASE(dequantize, "several threads, floats", CODED(528, 66, 512), .table = QUANT_FP4)},
+    {CASE(dequantize, "nested", NESTED(20, 1, 10, 128))},
+    {CASE(dequantize, "nested, several groups", NESTED(600, 3, 75, 512), .table = QUANT_FP4)},
+    {CASE(dequantize, "experts", CODED(6, 2, 3, 64))},
 };
 
 const int n_op_cases = (int)(sizeof op_cases / sizeof *op_cases);

@@ -27,6 +27,10 @@
     {                                                                                                                  \
         .shape = {__VA_ARGS__}, .dtype = DT_U8, .ndim = COUNT_(__VA_ARGS__)                                            \
     }
+#define C(...)                                                                                                         \
+    {                                                                                                                  \
+        .shape = {__VA_ARGS__}, .dtype = DT_F4, .ndim = COUNT_(__VA_ARGS__)                                            \
+    }
 #define ROW(name, says, ...)                                                                                           \
     {                                                                                                                  \
         OP_##name, says,                                                                                               \
@@ -274,6 +278,12 @@ static const struct {
     ROW(cast, "cast: slot x refers to value 0", .y = {.ndim = 0}),
     ROW(all_reduce, "all_reduce: g must be a gradient", .g = F(3)),
     ROW(pull, "pull: x must be there, and come from a rank", .x = F(3)),
+    ROW(dequantize, "w must be in codes of 4 bits", .w = F(4, 32), .absmax = F(2)),
+    ROW(dequantize, "one number for every 64", .w = C(4, 32), .absmax = F(3)),
+    ROW(dequantize, "in codes of 8 bits where there is nested", .w = C(4, 32), .absmax = U(2)),
+    ROW(dequantize, "in codes of 8 bits where there is nested", .w = C(4, 32), .absmax = F(2), .nested = F(2)),
+    ROW(dequantize, "dequantize: w must be", .w = C(4, 32), .absmax = U(2), .nested = F(3)),
+    ROW(dequantize, "dequantize: w must be", .w = C(4, 32), .absmax = F(2), .table = 2),
     ROW(move, "move: slot x refers to value 0", .y = {.ndim = 0}),
     ROW(page, "page: slot x refers to value 0", .y = {.ndim = 0}),
     ROW(broadcast, "broadcast: x must be there, and come from a rank", .x = F(3)),

@@ -329,6 +329,11 @@ void inputs_make(struct op_inputs *in, const struct op_case *c, enum dtype narro
             fill_integers(c, i, s);
             continue;
         }
+        if (s->shape.dtype == DT_F4) { /* any two in a byte */
+            for (int64_t k = 0; k < s->bytes; k++)
+                ((uint8_t *)s->data)[k] = (uint8_t)(256 * random_uniform(case_stream(c), (uint32_t)i, (uint32_t)k));
+            continue;
+        }
         if (s->shape.dtype == DT_U8) {
             fill_codes(c, i, s);
             continue;

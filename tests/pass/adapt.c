@@ -170,12 +170,12 @@ static void adapt_in_bf16(struct graph *g, int p)
 }
 
 /* One that embed reads too stays as it is, and so does one that is trained: they are cast at each use. */
-static void a_frozen_weight_of_products_alone_is_narrow(void **state)
+static void a_frozen_weight_is_narrow_where_all_take_it_so(void **state)
 {
     (void)state;
 #define WEIGHTS_OF(a)                                                                                                  \
     "%1 input I32[T] \"ids\" layer=0 in keep\n"                                                                        \
-    "%2 weight F32[9,4] \"table.weight\" layer=1 in keep frozen\n"                                                     \
+    "%2 weight " a "[9,4] \"table.weight\" layer=1 in keep frozen\n"                                                   \
     "%3 weight " a "[4,4] \"q.weight\" layer=1 in keep frozen\n"                                                       \
     "%4 weight F32[4,4] \"k.weight\" layer=1 in keep\n"
     text_becomes(WEIGHTS_OF("F32") "%5 activation F32[T,4] layer=1\n"
@@ -195,10 +195,24 @@ static void a_frozen_weight_of_products_alone_is_narrow(void **state)
                                     "cast(x=%4 y=%9) layer=1\n"
                                     "%7 activation BF16[T,4] layer=1\n"
                                     "linear(x=%6 w=%9 y=%7) act=none in_out=0 layer=1\n"
-                                    "%10 activation BF16[9,4] layer=1\n"
-                                    "cast(x=%2 y=%10) layer=1\n"
                                     "%8 activation BF16[T,9] layer=1\n"
-                                    "linear(x=%7 w=%10 y=%8) act=none in_out=0 layer=1\n");
+                                    "linear(x=%7 w=%2 y=%8) act=none in_out=0 layer=1\n");
+}
+
+/* Rows of several tables are added up before they are rounded. */
+static void tables_that_are_added_stay_wide(void **state)
+{
+    (void)state;
+#define TABLES                                                                                                         \
+    "%1 input I32[T] \"ids\" layer=0 in keep\n"                                                                        \
+    "%2 input I32[T] \"types\" layer=0 in keep\n"                                                                      \
+    "%3 weight F32[9,4] \"words\" layer=0 in keep frozen\n"                                                            \
+    "%4 weight F32[2,4] \"kinds\" layer=0 in keep frozen\n"
+    text_becomes(TABLES "%5 activation F32[T,4] layer=0\n"
+                        "embed(ids=%1 table=%3 ids2=%2 table2=%4 y=%5) layer=0\n",
+                 adapt_in_bf16, 0,
+                 TABLES "%5 activation BF16[T,4] layer=0\n"
+                        "embed(ids=%1 table=%3 ids2=%2 table2=%4 y=%5) layer=0\n");
 }
 
 int main(void)
@@ -209,7 +223,8 @@ int main(void)
         cmocka_unit_test(one_product_gets_the_columns_of_all_adapters),
         cmocka_unit_test(one_product_is_split_where_a_layer_has_none),
         cmocka_unit_test(lengths_go_before_bias_and_activation),
-        cmocka_unit_test(a_frozen_weight_of_products_alone_is_narrow),
+        cmocka_unit_test(a_frozen_weight_is_narrow_where_all_take_it_so),
+        cmocka_unit_test(tables_that_are_added_stay_wide),
     };
     return cmocka_run_group_tests_name("adapt", tests, NULL, NULL);
 }

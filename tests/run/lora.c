@@ -89,6 +89,35 @@ static void compare_gradients(const char *got, const char *expected, double boun
     st_close(&b);
 }
 
+/* With the base's weights in 4 bits, as bitsandbytes has them. */
+static const struct {
+    const char *adapter, *base, *type, *nested;
+} quantized[] = {
+    {"llama_nf4", "llama", "nf4", "false"},
+    {"llama_nested", "llama", "nf4", "true"},
+    {"phi3_fp4", "phi3", "fp4", "false"},
+    {"roberta_nf4", "roberta", "nf4", "false"},
+};
+
+static void gradients_above_4_bits_are_those_of_peft(void **state)
+{
+    (void)state;
+    for (size_t m = 0; m < sizeof quantized / sizeof *quantized; m++)
+        for (int d = 0; d < n_devices(); d++) {
+            const struct device *on = device(d);
+            const char *base = golden(quantized[m].base), *inputs = join(base, "inputs.safetensors");
+            const char *adapter = golden_adapter(quantized[m].adapter);
+            const char *got = join(folder, "gradients"), *again = join(folder, "recomputed");
+            const char *const *how = ARGS("--device", on->name, "--dtype", on->dtype, "--threads", "1", "--adapter",
+                                          adapter, "--load-in-4bit", "--bnb-4bit-quant-type", quantized[m].type,
+                                          "--use-bnb-nested-quant", quantized[m].nested);
+            expect_snug(0, said(), ARGS("debug", "grad", base, inputs, got), how);
+            compare_gradients(got, join(adapter, "expected.safetensors"), bound_of(quantized[m].adapter, on));
+            expect_snug(0, said(), ARGS("debug", "grad", base, inputs, again, "--gradient-checkpointing"), how);
+            assert_true(same_bytes(got, again));
+        }
+}
+
 static void gradients_are_those_of_peft(void **state)
 {
     (void)state;
@@ -138,6 +167,31 @@ static void runs_have_the_same_bits(void **state)
         assert_true(same_adapter(one, train("again", ARGS(THIS, "--threads", "1", "--gradient-checkpointing"))));
         assert_true(same_adapter(one, train("resumed", ARGS(THIS, "--threads", "1", "--resume-from-checkpoint",
                                                             join(one, "step-00000002"), "--require-bitexact"))));
+    }
+}
+
+/* Likewise above weights of 4 bits, which ranks have whole at all stages. */
+static void runs_above_4_bits_have_the_same_bits(void **state)
+{
+    (void)state;
+    const char *const kinds[][3] = {{"fp32", "nf4", "false"}, {"bf16", "fp4", "true"}, {"fp32", "nf4", "true"}};
+    for (size_t t = 0; t < sizeof kinds / sizeof *kinds; t++) {
+#define IN_4_BITS                                                                                                      \
+    "--target-modules", "all-linear", "--dtype", kinds[t][0], "--batch-size", "8", "--load-in-4bit",                   \
+        "--bnb-4bit-quant-type", kinds[t][1], "--use-bnb-nested-quant", kinds[t][2]
+        const char *one = train("one", ARGS(IN_4_BITS, "--threads", "1")), *first = join(one, "step-00000002");
+        assert_true(file_has(said(), "4 bits for 12 tensors"));
+        assert_true(same_adapter(one, train("three", ARGS(IN_4_BITS, "--threads", "3"))));
+        assert_true(same_adapter(one, train("again", ARGS(IN_4_BITS, "--threads", "1", "--gradient-checkpointing"))));
+        assert_true(same_adapter(one, train("resumed", ARGS(IN_4_BITS, "--threads", "1", "--resume-from-checkpoint",
+                                                            first, "--require-bitexact"))));
+        const char *two = train("two", ARGS(IN_4_BITS, "--threads", "2", "--ranks", "2"));
+        for (int stage = 1; stage <= 3; stage++) {
+            const char *const stages[] = {"0", "1", "2", "3"};
+            const char *dealt =
+                train("dealt", ARGS(IN_4_BITS, "--threads", "2", "--ranks", "2", "--zero-stage", stages[stage]));
+            assert_true(same_adapter(two, dealt));
+        }
     }
 }
 
@@ -468,7 +522,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_are_those_of_peft),
+        cmocka_unit_test(gradients_above_4_bits_are_those_of_peft),
         cmocka_unit_test(runs_have_the_same_bits),
+        cmocka_unit_test(runs_above_4_bits_have_the_same_bits),
         cmocka_unit_test(lengths_begin_as_those_of_the_base),
         cmocka_unit_test(another_base_is_refused),
         cmocka_unit_test(an_adapter_is_taken_up_again),

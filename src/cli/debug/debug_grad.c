@@ -160,9 +160,12 @@ static int run_batch(struct probe *p, struct snug_err *err)
     b = p->backend;
     TRY(settings_precision(o, b, &precision, err));
     precision.narrow_grads = false;
-    struct weight_options w = {.adapter = p->has_adapter ? &p->adapter_dir : NULL, .bf16 = precision.pure};
+    struct weight_options w = {.adapter = p->has_adapter ? &p->adapter_dir : NULL,
+                               .bf16 = precision.pure,
+                               .codes = settings_quantization(o).type};
     struct compile_settings c = {.model = &p->model,
                                  .adapters = p->has_adapter ? &p->adapters.adapters : NULL,
+                                 .quantization = settings_quantization(o),
                                  .backend = b,
                                  .threads = o->threads ? (int)o->threads : machine_cpus(),
                                  .precision = precision,

@@ -66,10 +66,8 @@ extern "C" int cuda_cast_many(const struct args_cast *const *a, int n, const str
         struct cast_table t;
         unsigned blocks = 0;
         for (t.n = 0; done < n && t.n < MAX_TENSORS; done++) {
-            int64_t elements = tensor_elements(&a[done]->x), zeros = tensor_room(&a[done]->y) - elements;
-            if (zeros > 0) /* rows behind y */
-                cudaMemsetAsync((char *)a[done]->y.data + dtype_bytes(a[done]->y.dtype, elements), 0,
-                                (size_t)dtype_bytes(a[done]->y.dtype, zeros), c->stream);
+            int64_t elements = tensor_elements(&a[done]->x);
+            clear_rows_behind(&a[done]->y, c);
             if (elements == 0)
                 continue;
             blocks += (unsigned)((elements + CHUNK - 1) / CHUNK);

@@ -108,6 +108,15 @@ template <class T, int N> __device__ static inline void store_or_add(T *p, const
     store<T, N>(p, sum);
 }
 
+/* The zeros behind the last row of a dense tensor (pass_pad). */
+static inline void clear_rows_behind(const struct tensor *t, const struct cuda_call *c)
+{
+    int64_t elements = tensor_elements(t), zeros = tensor_room(t) - elements;
+    if (zeros > 0)
+        cudaMemsetAsync((char *)t->data + dtype_bytes(t->dtype, elements), 0, (size_t)dtype_bytes(t->dtype, zeros),
+                        c->stream);
+}
+
 /* Whether a tensor (which may be absent) can be accessed in aligned packs of 8 along its rows. */
 static inline bool packs_fit(const struct tensor *t)
 {

@@ -3,6 +3,7 @@
 #include "base/philox.h"
 #include "base/seconds.h"
 #include "base/size.h"
+#include "run/coding.h"
 #include "run/weights.h"
 
 #include <math.h>
@@ -21,8 +22,23 @@ static void make_pattern(float *to, double std)
     }
 }
 
+static int fill_coded(struct run *r, const struct run_value *w, const float *pattern, struct snug_err *err)
+{
+    struct coding c;
+    TRY(coding_open(&c, r, w, QUANT_NF4, PATTERN, err));
+    int code = SNUG_OK;
+    for (int64_t at = 0; at < w->elements && !code; at += PATTERN)
+        code = coding_put(&c, pattern, at, w->elements - at < PATTERN ? w->elements - at : PATTERN, err);
+    if (!code)
+        code = coding_finish(&c, err);
+    coding_close(&c);
+    return code;
+}
+
 static int fill_weight(struct run *r, struct run_value w, const float *pattern, struct snug_err *err)
 {
+    if (is_coded(&w))
+        return fill_coded(r, &w, pattern, err);
     for (int64_t at = 0; at < w.elements; at += PATTERN) {
         struct run_value part = run_part_of(&w, at, w.elements - at < PATTERN ? w.elements - at : PATTERN);
         TRY(run_write(r, &part, pattern, DT_F32, part.elements, err));

@@ -4,6 +4,7 @@
 #include "base/str.h"
 #include "base/threads.h"
 #include "ranks/ranks.h"
+#include "run/coding.h"
 #include "train/fit/fit.h"
 #include "train/fit/table.h"
 #include "train/output_dir.h"
@@ -93,6 +94,29 @@ static int note_8bit(struct session *s, struct snug_err *err)
     return SNUG_OK;
 }
 
+/* How much of the model is in codes of 4 bits. */
+static int note_4bit(struct session *s, struct snug_err *err)
+{
+    struct run_value *w;
+    size_t n, tensors = 0;
+    long long coded = 0, others = 0;
+    if (!s->compile.quantization.wanted)
+        return SNUG_OK;
+    TRY(run_list(&s->run, 1u << ROLE_WEIGHT, &w, &n, err));
+    for (size_t i = 0; i < n; i++) {
+        tensors += is_coded(&w[i]);
+        *(is_coded(&w[i]) ? &coded : &others) += w[i].elements;
+    }
+    mem_free(w);
+    if (!tensors)
+        return err_set(err, SNUG_ERR_INPUT,
+                       "%s: no linear layer has a multiple of %d weights, as --load-in-4bit wants; leave it out",
+                       s->o->model, QUANT_BLOCK);
+    session_note(s, "weights: 4 bits for %zu tensors (%lld elements), more for the others (%lld elements)", tensors,
+                 coded, others);
+    return SNUG_OK;
+}
+
 static int open_session(struct session *s, bool own_loop, struct snug_err *err)
 {
     const struct options *o = s->o;
@@ -133,6 +157,7 @@ static int open_session(struct session *s, bool own_loop, struct snug_err *err)
     TRY(freeze_check(s, err));
     TRY(fit_plan(s, err));
     TRY(note_8bit(s, err));
+    TRY(note_4bit(s, err));
     if (s->dir.n_tensors || !s->dir.weights_optional) {
         struct weight_options w = {.seed = o->seed,
                                    .random = o->init_from_config,
@@ -184,6 +209,7 @@ int session_load(struct session *s, struct snug_err *err)
     struct weight_options w = {.seed = s->o->seed,
                                .adapter = s->adapter.opened_dir ? &s->adapter.dir : NULL,
                                .base = s->adapter.wanted ? &s->base : NULL,
+                               .codes = s->compile.quantization.type,
                                .random = s->o->init_from_config,
                                .bf16 = s->compile.precision.pure,
                                .new_head = s->head_replaced,

@@ -132,6 +132,12 @@ struct update settings_update(const struct options *o, const struct backend *b)
                            .rounds = o->dtype == OPT_DTYPE_PURE_BF16};
 }
 
+struct quantization settings_quantization(const struct options *o)
+{
+    return (struct quantization){
+        .wanted = o->load_in_4bit, .type = (enum quant_type)o->bnb_4bit_quant_type, .nested = o->use_bnb_nested_quant};
+}
+
 struct choices settings_choices(const struct options *o, const struct backend *b, const struct model_config *model)
 {
     bool travel = o->ranks > 1 && o->zero_stage > 2; /* 16 bits are half the way */
@@ -213,6 +219,11 @@ int settings_set(struct session *s, struct snug_err *err)
     c->class_weights = s->class_weights;
     c->offload_dir = o->offload_dir;
     c->io = s->io;
+    c->quantization = settings_quantization(o);
+    if (c->train && o->load_in_4bit && !s->adapter.wanted)
+        return err_set(
+            err, SNUG_ERR_USAGE,
+            "--load-in-4bit: weights of 4 bits are not trained; give --use-peft, or --adapter, or leave it out");
     c->freeze = c->train ? o->freeze : NULL;
     c->dump = s->events.dump;
     c->dump_ctx = s->events.ctx;

@@ -23,6 +23,9 @@ int settings_precision(const struct options *o, const struct backend *b, struct 
 /* The optimizer that the options describe, with states in the backend's wide type. */
 struct update settings_update(const struct options *o, const struct backend *b);
 
+/* Which weights are kept in 4 bits, and how. */
+struct quantization settings_quantization(const struct options *o);
+
 /* What a plan begins with, before room is short; the micro-batch is not known yet (batches_train_max). */
 struct choices settings_choices(const struct options *o, const struct backend *b, const struct model_config *model);
 

@@ -1,0 +1,67 @@
+#include "run/coding.h"
+
+#include <stdio.h>
+
+int coding_open(struct coding *c, const struct run *r, const struct run_value *weight, enum quant_type type,
+                int64_t piece, struct snug_err *err)
+{
+    size_t blocks = (size_t)quant_blocks(weight->elements), bytes = (size_t)piece / 2 + 1;
+    *c = (struct coding){.r = r, .weight = *weight, .type = type};
+    c->codes = mem_alloc(bytes);
+    c->absmax = mem_alloc(blocks * sizeof *c->absmax);
+    if (c->codes && c->absmax)
+        return SNUG_OK;
+    coding_close(c);
+    return err_no_memory(err, bytes + blocks * sizeof *c->absmax);
+}
+
+int coding_put(struct coding *c, const float *x, int64_t first, int64_t n, struct snug_err *err)
+{
+    struct run_value part = run_part_of(&c->weight, first, n);
+    quantize(c->type, x, n, c->r->threads, c->codes, c->absmax + first / QUANT_BLOCK);
+    return run_write(c->r, &part, c->codes, part.dtype, n, err);
+}
+
+/* What is of the weight; false: there is none. */
+static bool find_beside(const struct coding *c, enum kin kin, struct run_value *out)
+{
+    char name[512];
+    int n = snprintf(name, sizeof name, "%s.%s", kin_names[kin], c->weight.name);
+    return n > 0 && (size_t)n < sizeof name && run_find(c->r, name, out);
+}
+
+static int write_nested(const struct coding *c, const struct run_value *absmax, const struct run_value *nested,
+                        struct snug_err *err)
+{
+    uint8_t *codes = mem_alloc((size_t)absmax->elements);
+    float *floats = mem_alloc((size_t)nested->elements * sizeof *floats);
+    int code =
+        codes && floats ? SNUG_OK : err_no_memory(err, (size_t)(absmax->elements + nested->elements) * sizeof *floats);
+    if (!code) {
+        quantize_absmax(c->absmax, absmax->elements, codes, floats);
+        code = run_write(c->r, absmax, codes, DT_U8, absmax->elements, err);
+    }
+    if (!code)
+        code = run_write(c->r, nested, floats, DT_F32, nested->elements, err);
+    mem_free(codes);
+    mem_free(floats);
+    return code;
+}
+
+int coding_finish(struct coding *c, struct snug_err *err)
+{
+    struct run_value absmax, nested;
+    if (!find_beside(c, KIN_ABSMAX, &absmax))
+        return err_set(err, SNUG_ERR_INPUT, "graph: the codes of %s have no absmax", c->weight.name);
+    return find_beside(c, KIN_NESTED_ABSMAX, &nested)
+               ? write_nested(c, &absmax, &nested, err)
+               : run_write(c->r, &absmax, c->absmax, DT_F32, absmax.elements, err);
+}
+
+void coding_close(struct coding *c)
+{
+    mem_free(c->codes);
+    mem_free(c->absmax);
+    c->codes = NULL;
+    c->absmax = NULL;
+}

@@ -1,0 +1,31 @@
+/* coding.h: writing a weight that is kept in codes of 4 bits (op/quantize.h), from numbers that come piece by piece. */
+#ifndef RUN_CODING_H
+#define RUN_CODING_H
+
+#include "op/quantize.h"
+#include "run/run.h"
+
+/* Whether a weight is one. */
+static inline bool is_coded(const struct run_value *w)
+{
+    return w->dtype == DT_F4;
+}
+
+struct coding {
+    const struct run *r;
+    struct run_value weight;
+    enum quant_type type;
+    uint8_t *codes; /* of a piece */
+    float *absmax;  /* of all blocks */
+};
+
+/* Pieces have at most so many elements. coding_close is for after success, and to be called also where a piece fails. */
+int coding_open(struct coding *c, const struct run *r, const struct run_value *weight, enum quant_type type,
+                int64_t piece, struct snug_err *err);
+/* Elements [first, first + n), `first` a multiple of QUANT_BLOCK. */
+int coding_put(struct coding *c, const float *x, int64_t first, int64_t n, struct snug_err *err);
+/* When all have been put: writes what the codes are multiplied with. */
+int coding_finish(struct coding *c, struct snug_err *err);
+void coding_close(struct coding *c);
+
+#endif
