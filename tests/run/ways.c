@@ -232,7 +232,7 @@ static void optimizers_are_offered_where_there_are_states(void **state)
             optimizers += optimizer;
             others += !optimizer;
         }
-        assert_true(optimizers == (few ? 0 : 2) && others == 1);
+        assert_true(optimizers == (few ? 0 : 2) && others == 2);
         json_decref(all);
     }
 }

@@ -20,12 +20,13 @@ enum change {
     NO_CLIPPING = 32,
     LORA = 64,
     ZERO_3 = 128,
+    IN_4_BITS = 256, /* the base of an adapter */
 };
-enum { CHANGES = 8 };
+enum { CHANGES = 9 };
 
 static const char *const change_options[CHANGES] = {
-    "--save-strategy no", "--bf16",     "--pure-bf16",   "--optim adamw_8bit", "--optim adafactor",
-    "--max-grad-norm 0",  "--use-peft", "--zero-stage 3"};
+    "--save-strategy no", "--bf16",     "--pure-bf16",    "--optim adamw_8bit", "--optim adafactor",
+    "--max-grad-norm 0",  "--use-peft", "--zero-stage 3", "--load-in-4bit"};
 
 /* So few bytes of states, as adapters have, that those of another optimizer make no difference. */
 static bool has_few_states(const struct session *s)
@@ -57,6 +58,8 @@ static bool is_possible(const struct session *s, enum change change)
         return c->update.max_grad_norm > 0 && s->o->nan_policy == OPT_NAN_STOP;
     case ZERO_3:
         return c->ranks > 1 && c->zero_stage < 3;
+    case IN_4_BITS:
+        return s->adapter.wanted && !s->adapter.config.dora && !c->quantization.wanted;
     default:
         return !s->adapter.wanted && !s->o->freeze;
     }
@@ -76,11 +79,14 @@ static void set_options(struct options *o, unsigned changes)
         o->max_grad_norm = 0;
     if (changes & ZERO_3)
         o->zero_stage = 3;
+    if (changes & IN_4_BITS)
+        o->load_in_4bit = true;
 }
 
 /* Settings and choices of a session with such options. What an adapter adds is freed by session_adapter_close. */
 static int change_session(struct session *s, const struct choices *asked, unsigned changes, struct snug_err *err)
 {
+    s->adapter.wanted |= (changes & LORA) != 0;
     TRY(settings_set(s, err));
     s->choices.micro = asked->micro;
     s->choices.usual = asked->usual;
@@ -88,7 +94,6 @@ static int change_session(struct session *s, const struct choices *asked, unsign
     s->choices.whole_logits &= asked->whole_logits;
     if (!(changes & LORA))
         return SNUG_OK;
-    s->adapter.wanted = true;
     s->dir.n_tensors = 0; /* what the folder lacks is a note to those who train the adapter */
     return session_adapter_match(s, err);
 }
@@ -172,15 +177,18 @@ static int add_singles(const struct session *s, const struct choices *asked, int
 int offers_find(const struct session *s, const struct choices *asked, int64_t limit, struct offers *o,
                 struct snug_err *err)
 {
-    return add_singles(s, asked, limit, PURE_BF16 | STATES_8BIT | ADAFACTOR | LORA, o, err);
+    return add_singles(s, asked, limit, PURE_BF16 | STATES_8BIT | ADAFACTOR | LORA | IN_4_BITS, o, err);
 }
 
 int offers_find_all(const struct session *s, const struct choices *asked, int64_t limit, struct offers *o,
                     struct snug_err *err)
 {
-    static const unsigned together[] = {
-        ZERO_3 | PURE_BF16 | STATES_8BIT, ZERO_3 | PURE_BF16 | ADAFACTOR, ZERO_3 | PURE_BF16 | ADAFACTOR | NO_CLIPPING,
-        ZERO_3 | PURE_BF16 | ADAFACTOR | NO_CLIPPING | NO_SAVES, ZERO_3 | PURE_BF16 | LORA};
+    static const unsigned together[] = {ZERO_3 | PURE_BF16 | STATES_8BIT,
+                                        ZERO_3 | PURE_BF16 | ADAFACTOR,
+                                        ZERO_3 | PURE_BF16 | ADAFACTOR | NO_CLIPPING,
+                                        ZERO_3 | PURE_BF16 | ADAFACTOR | NO_CLIPPING | NO_SAVES,
+                                        ZERO_3 | PURE_BF16 | LORA,
+                                        ZERO_3 | PURE_BF16 | LORA | IN_4_BITS};
     unsigned before = 0;
     TRY(add_singles(s, asked, limit, (1u << CHANGES) - 1, o, err));
     for (int i = 0; i < o->n; i++)
@@ -189,7 +197,8 @@ int offers_find_all(const struct session *s, const struct choices *asked, int64_
     for (size_t i = 0; i < sizeof together / sizeof *together; i++) {
         unsigned changes = 0;
         for (unsigned c = 1; c < 1u << CHANGES; c <<= 1)
-            changes |= together[i] & c && is_possible(s, (enum change)c) ? c : 0;
+            changes |=
+                together[i] & c && (is_possible(s, (enum change)c) || (c == IN_4_BITS && changes & LORA)) ? c : 0;
         if ((changes & (changes - 1)) && changes != before)
             TRY(add_offer(s, asked, limit, changes, o, err));
         before = changes;
