@@ -5,19 +5,27 @@
 #include <string.h>
 
 const struct refused refused_everywhere[] = {
-    {.key = "quantization_config", .kind = REFUSED_PRESENT},
+    {.key = "quantization_config",
+     .kind = REFUSED_PRESENT,
+     .advice = "take the model that this one was made of; --load-in-4bit keeps it in 4 bits below an adapter"},
     {.key = "pruned_heads", .kind = REFUSED_PRESENT},
     {.key = "torch_dtype", .kind = REFUSED_OTHER, .words = {"float32", "float16", "bfloat16", "float64"}},
     {.key = "dtype", .kind = REFUSED_OTHER, .words = {"float32", "float16", "bfloat16", "float64"}},
     {0},
 };
 
-int refused_present(json_t *o, const char *path, const char *key, struct snug_err *err)
+static int check_present(const char *key, const char *advice, json_t *o, const char *path, struct snug_err *err)
 {
     json_t *v = json_object_get(o, key);
     if (!v || json_is_null(v) || (json_is_object(v) && !json_object_size(v)))
         return SNUG_OK;
-    return err_set(err, SNUG_ERR_INPUT, "%s: %s is present and not supported; use a model without it", path, key);
+    return err_set(err, SNUG_ERR_INPUT, "%s: %s is present and not supported; %s", path, key,
+                   advice ? advice : "use a model without it");
+}
+
+int refused_present(json_t *o, const char *path, const char *key, struct snug_err *err)
+{
+    return check_present(key, NULL, o, path, err);
 }
 
 static int check_switch(const char *key, bool refused, json_t *o, const char *path, struct snug_err *err)
@@ -81,7 +89,7 @@ static int check(const struct refused *row, json_t *o, const char *path, const s
     case REFUSED_FALSE:
         return check_switch(row->key, row->kind == REFUSED_TRUE, o, path, err);
     case REFUSED_PRESENT:
-        return refused_present(o, path, row->key, err);
+        return check_present(row->key, row->advice, o, path, err);
     case REFUSED_ABOVE_0:
         return check_above_0(row->key, o, path, err);
     case REFUSED_UNLIKE:

@@ -22,6 +22,7 @@ struct refused {
     /* Of REFUSED_OTHER up to NULL. Of REFUSED_UNLIKE the first is the number, or says what `like` gives. */
     const char *words[REFUSED_WORDS];
     int64_t (*like)(const struct model_config *c); /* NULL: the number is the same for all models */
+    const char *advice;                            /* of REFUSED_PRESENT; NULL: to use a model without it */
 };
 
 extern const struct refused refused_everywhere[]; /* up to a row without a key, as all tables */
