@@ -7,8 +7,6 @@
 #ifndef OP_QUANTIZE_H
 #define OP_QUANTIZE_H
 
-#include "base/philox.h"
-
 #include <stdint.h>
 
 /* W(id, word): what the codes stand for. NF4 are quantiles of the normal distribution, FP4 floats with two bits of exponent. ORDER

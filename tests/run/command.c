@@ -54,6 +54,11 @@ const struct device *device(int i)
     return d;
 }
 
+const struct device *one_device(void)
+{
+    return device(n_devices() > 1);
+}
+
 bool is_fp32(const struct device *on)
 {
     return !strcmp(on->dtype, "fp32");

@@ -30,7 +30,8 @@ struct device {
     double probability_error;      /* absolute, of numbers printed with 6 digits */
 };
 int n_devices(void);
-const struct device *device(int i); /* 0 <= i < n_devices() */
+const struct device *device(int i);    /* 0 <= i < n_devices() */
+const struct device *one_device(void); /* where one will do: the CPU in fp32, or the only one that is tested */
 bool is_fp32(const struct device *on);
 bool is_host(const struct device *on); /* computes in host memory */
 

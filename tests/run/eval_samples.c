@@ -159,7 +159,7 @@ static void samples_are_of_the_rows(void **state)
     (void)state;
     static const char *const expected[] = {"Soon.", "Yes, it\nis", "1 2 3"};
     const char *out =
-        train("rows", device(1), ARGS("--max-steps", "4"), ARGS("--eval-samples", "3", "--max-new-tokens", "5"));
+        train("rows", one_device(), ARGS("--max-steps", "4"), ARGS("--eval-samples", "3", "--max-new-tokens", "5"));
     json_t *samples = lines(out, true);
     assert_int_equal(json_array_size(samples), 6);
     for (size_t i = 0; i < 6; i++) {
@@ -180,7 +180,7 @@ static void answers_are_those_of_generate(void **state)
 {
     (void)state;
     const char *out =
-        train("result", device(1), ARGS("--max-steps", "40"), ARGS("--eval-samples", "4", "--max-new-tokens", "7"));
+        train("result", one_device(), ARGS("--max-steps", "40"), ARGS("--eval-samples", "4", "--max-new-tokens", "7"));
     json_t *samples = lines(out, true);
     put_file(folder, "prompts.jsonl",
              "{\"messages\":[{\"role\":\"user\",\"content\":\"When will my card arrive?\"}]}\n"
@@ -190,7 +190,7 @@ static void answers_are_those_of_generate(void **state)
              "{\"messages\":[{\"role\":\"user\",\"content\":\"c\"}]}\n");
     expect_snug(0, said(),
                 ARGS("generate", "--model", out, "--data", join(folder, "prompts.jsonl"), "--json", "--max-new-tokens",
-                     "7", "--device", device(1)->name),
+                     "7", "--device", one_device()->name, "--dtype", one_device()->dtype),
                 NULL);
     size_t n, at = json_array_size(samples) - 4;
     char *text = read_text(said(), &n), *rest = strchr(text, '{'), *line;
@@ -213,10 +213,11 @@ static void a_resumed_run_answers_again(void **state)
 {
     (void)state;
     const char *const *more = ARGS("--eval-samples", "2", "--max-new-tokens", "5");
-    const char *whole = train("whole", device(1), ARGS("--max-steps", "4"), more), *resumed = join(folder, "resumed");
+    const char *whole = train("whole", one_device(), ARGS("--max-steps", "4"), more),
+               *resumed = join(folder, "resumed");
     json_t *a = lines(whole, true);
     remove_tree(resumed);
-    const char *again = train("resumed", device(1),
+    const char *again = train("resumed", one_device(),
                               ARGS("--max-steps", "4", "--resume-from-checkpoint", join(whole, "step-00000002")), more);
     json_t *b = lines(again, true);
     assert_int_equal(json_array_size(b), 2);

@@ -175,7 +175,7 @@ static void training_does_not_notice(void **state)
 {
     (void)state;
     for (int k = 0; k < KINDS; k++) {
-        const struct device *on = device(1);
+        const struct device *on = one_device();
         const char *const *const ways[] = {
             ARGS("--predict-with-generate", "--max-new-tokens", "9"),
             ARGS("--eval-samples", "4", "--max-new-tokens", "9"),
@@ -220,10 +220,10 @@ static void training_does_not_notice(void **state)
 static void the_best_model_may_be_that_of_the_best_texts(void **state)
 {
     (void)state;
-    const char *out = train(&kinds[0], "best", device(1),
+    const char *out = train(&kinds[0], "best", one_device(),
                             ARGS("--predict-with-generate", "--max-new-tokens", "9", "--metric-for-best-model", "chrf",
                                  "--load-best-model-at-end"));
-    json_t *numbers = lines(out, "eval_chrf"), *result = evaluated(out, device(1)), *line;
+    json_t *numbers = lines(out, "eval_chrf"), *result = evaluated(out, one_device()), *line;
     double best = 0;
     size_t i;
     json_array_foreach(numbers, i, line) best = fmax(best, number(line, "eval_chrf"));
@@ -238,11 +238,11 @@ static void predictions_are_the_texts_of_generate(void **state)
 {
     (void)state;
     for (int k = 0; k < KINDS; k++) {
-        const char *out = train(&kinds[k], "predicted", device(1), NULL), *table = join(folder, "articles.csv");
+        const char *out = train(&kinds[k], "predicted", one_device(), NULL), *table = join(folder, "articles.csv");
         const char *const *const ways[] = {ARGS("--data", rows),
                                            ARGS("--data", rows, "--per-device-eval-batch-size", "4"),
                                            ARGS("--data", table, "--source-prefix", "card "), ARGS("--data", "-")};
-        json_t *texts = generated(out, device(1));
+        json_t *texts = generated(out, one_device());
         FILE *f = fopen(table, "w");
         fputs("n,Article,title\n", f);
         for (int i = 0; i < ROWS; i++) /* the first word stands in the prefix */
@@ -253,7 +253,7 @@ static void predictions_are_the_texts_of_generate(void **state)
                 assert_non_null(freopen(rows, "r", stdin));
             expect_snug(0, said(),
                         ARGS("predict", "--model", out, "--json", "--max-new-tokens", "9", "--cache-dir", folder,
-                             "--device", device(1)->name),
+                             "--device", one_device()->name, "--dtype", one_device()->dtype),
                         ways[w]);
             size_t n, compared = 0;
             char *text = read_text(said(), &n), *rest = strchr(text, '{'), *line;
