@@ -214,6 +214,12 @@ static inline void *node_attr(const struct node *n, int attr)
     return (char *)&n->u + node_op(n)->attr_offset + 8 * (size_t)attr;
 }
 
+/* Whether it is kept in codes of 4 bits (op/quantize.h). */
+static inline bool value_is_coded(const struct value *v)
+{
+    return v->dtype == DT_F4;
+}
+
 /* Size of a value in elements, all shards of it, and of what a rank has of it in bytes with its padding. */
 int64_t value_elements(const struct value *v, struct dims n);
 int64_t value_bytes(const struct value *v, struct dims n);

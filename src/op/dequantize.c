@@ -11,7 +11,7 @@ void shape_dequantize(struct graph *g, struct op_dequantize *n)
     const struct dims none = {0};
     const struct value w = *graph_value(g, n->w), *a = graph_value(g, n->absmax), *m = graph_value(g, n->nested);
     int64_t blocks = quant_blocks(value_elements(&w, none));
-    bool fits = w.dtype == DT_F4 && a->ndim == 1 && dim_equal(a->shape[0], DIM(blocks)) &&
+    bool fits = value_is_coded(&w) && a->ndim == 1 && dim_equal(a->shape[0], DIM(blocks)) &&
                 (a->dtype == DT_U8) == (n->nested != 0) &&
                 (!n->nested || (m->ndim == 1 && dim_equal(m->shape[0], DIM(quant_nested_floats(blocks)))));
     if (shape_require(

@@ -36,7 +36,7 @@ static enum way choose_way(const struct graph *g, const struct node *n, int slot
 {
     const struct value *v = graph_value(g, n->u.slot[slot]);
     bool copies = s->choices.copies, pure = s->precision.pure;
-    if (v->role == ROLE_WEIGHT && v->dtype == DT_F4)
+    if (v->role == ROLE_WEIGHT && value_is_coded(v))
         return DECODE;
     if (pure && v->role == ROLE_WEIGHT && v->dtype == s->precision.narrow)
         return choose_pure(g, n, slot, s);
@@ -202,7 +202,7 @@ static void narrow_base(struct graph *g, const struct pass_settings *s)
     bool looks = s->adapters && !s->precision.pure && uses_open(&u, g);
     for (int i = 1; looks && i < g->n_values; i++) {
         struct value *v = graph_value(g, i);
-        if (v->role != ROLE_WEIGHT || v->dtype == DT_F4)
+        if (v->role != ROLE_WEIGHT || value_is_coded(v))
             continue;
         bool narrow = !v->base && v->frozen && uses_count(&u, i) > 0;
         for (int k = u.from[i]; narrow && k < u.from[i + 1]; k++)

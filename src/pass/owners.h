@@ -27,7 +27,7 @@ static inline bool weights_leave(const struct pass_settings *s)
  * are a thousandth of a model, and each would be a message of its own: they stay on all ranks. So do weights in codes. */
 static inline bool weight_leaves(const struct value *whole, const struct pass_settings *s)
 {
-    return weights_leave(s) && whole->role == ROLE_WEIGHT && whole->ndim > 1 && whole->dtype != DT_F4;
+    return weights_leave(s) && whole->role == ROLE_WEIGHT && whole->ndim > 1 && !value_is_coded(whole);
 }
 
 /* By weight: its owner, counted from 1; ALL_OWN where each rank has a shard of each tensor that lies there; 0 where each rank updates it,

@@ -69,11 +69,12 @@ static void describe(const struct program *g, int id, struct held *h)
 {
     const struct value *v = graph_value(&g->graph, id);
     const char *slot = NULL, *whose = v->persists && is_of_experts(&g->graph, id) ? " of experts" : "";
-    h->component = of_role[v->role];
+    bool of_codes = v->kin == KIN_ABSMAX || v->kin == KIN_NESTED_ABSMAX; /* without which they are no weight */
+    h->component = of_codes ? COMPONENT_WEIGHTS : of_role[v->role];
     h->kin = v->kin;
     h->layer = v->layer;
     h->persists = v->persists;
-    h->frozen = v->frozen && !v->group;
+    h->frozen = (v->frozen && !v->group) || of_codes;
     h->first = v->persists ? 0 : g->first[id];
     h->last = v->persists ? g->graph.n_nodes : g->last[id];
     if (v->persists && (v->kin == KIN_NONE || v->role == ROLE_SCALAR))
@@ -86,7 +87,7 @@ static void describe(const struct program *g, int id, struct held *h)
         snprintf(h->maker, sizeof h->maker, "%s", component_names[h->component]);
     if (h->component == COMPONENT_ACTIVATIONS && slot && !strcmp(slot, "mask"))
         h->component = COMPONENT_MASKS;
-    if (!strcmp(h->maker, "pull.y"))
+    if (!strcmp(h->maker, "pull.y") || !strcmp(h->maker, "dequantize.y"))
         h->component = COMPONENT_COPIES;
 }
 
