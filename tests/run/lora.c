@@ -197,6 +197,40 @@ static void runs_above_4_bits_have_the_same_bits(void **state)
     }
 }
 
+/* Each value begins at a multiple of 64 bytes. */
+static int64_t aligned(int64_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+
+/* Half a byte a weight and four for every 64 of them; nested one, and four for every 256 of those and for their mean. */
+static void the_plan_counts_codes(void **state)
+{
+    (void)state;
+    const char *base = golden("llama"), *inputs = join(base, "inputs.safetensors");
+    for (int nested = 0; nested < 2; nested++) {
+        struct st_file f;
+        int64_t bytes = 0;
+        open_tensors(join(base, "model.safetensors"), &f);
+        for (size_t i = 0; i < f.n_tensors; i++) {
+            const struct st_tensor *t = &f.tensors[i];
+            int64_t n = st_elements(t), blocks = n / 64;
+            bool coded = t->ndim == 2 && strstr(t->name, ".layers.");
+            bytes += !coded   ? 4 * n
+                     : nested ? n / 2 + aligned(blocks) + aligned(4 * (1 + (blocks + 255) / 256))
+                              : n / 2 + aligned(4 * blocks);
+        }
+        st_close(&f);
+        expect_snug(0, said(),
+                    ARGS("plan", "--model", base, "--train-data", inputs, "--device", "cpu", "--use-peft",
+                         "--load-in-4bit", "--use-bnb-nested-quant", nested ? "true" : "false", "--json"),
+                    NULL);
+        json_t *plan = said_object();
+        assert_int_equal(json_integer_value(json_object_get(plan, "frozen_bytes")), bytes);
+        json_decref(plan);
+    }
+}
+
 /* A new adapter with DoRA begins with the lengths that the weights' rows have, or their columns where these are the outputs. */
 static void lengths_begin_as_those_of_the_base(void **state)
 {
@@ -527,6 +561,7 @@ int main(void)
         cmocka_unit_test(gradients_above_4_bits_are_those_of_peft),
         cmocka_unit_test(runs_have_the_same_bits),
         cmocka_unit_test(runs_above_4_bits_have_the_same_bits),
+        cmocka_unit_test(the_plan_counts_codes),
         cmocka_unit_test(lengths_begin_as_those_of_the_base),
         cmocka_unit_test(another_base_is_refused),
         cmocka_unit_test(an_adapter_is_taken_up_again),
