@@ -23,19 +23,19 @@ enum role {
     ROLE_COUNT
 };
 
-/* What a value is of a weight: its gradient, its copy in 16 bits, what its codes are multiplied with, or one of the optimizer's states. Its name is the word for
+/* What a value is of a weight: its gradient, its copy in 16 bits, the scales of its codes, or one of the optimizer's states. Its name is the word for
  * this, a dot, and the weight's name. ORDER kin */
 enum kin {
     KIN_NONE,
     KIN_GRADIENT,
     KIN_COPY,
-    KIN_ABSMAX,         /* of a weight in codes: the largest magnitude of each block */
-    KIN_NESTED_ABSMAX,  /* of those in codes: their mean, then the largest of each block of what they are beyond it */
-    KIN_EXP_AVG,        /* first moment */
-    KIN_EXP_AVG_SQ,     /* second moment */
-    KIN_EXP_AVG_SQ_ROW, /* means of the second moment over the last dimension */
-    KIN_EXP_AVG_SQ_COL, /* and over the last but one */
-    KIN_EXP_AVG_ABSMAX, /* of a first moment in 8 bits: the largest of each block */
+    KIN_ABSMAX,              /* of a weight in codes: the largest magnitude of each block */
+    KIN_NESTED_ABSMAX,       /* where those are codes themselves: op/quantize.h */
+    KIN_EXP_AVG,             /* first moment */
+    KIN_EXP_AVG_SQ,          /* second moment */
+    KIN_EXP_AVG_SQ_ROW,      /* means of the second moment over the last dimension */
+    KIN_EXP_AVG_SQ_COL,      /* and over the last but one */
+    KIN_EXP_AVG_ABSMAX,      /* of a first moment in 8 bits: the largest of each block */
     KIN_EXP_AVG_SQ_ABSMAX,   /* of a second moment in 8 bits: likewise */
     KIN_MOMENTUM_BUFFER,     /* of SGD and RMSprop */
     KIN_EXP_AVG_SLOW,        /* AdEMAMix's second first moment, of more steps */

@@ -1,6 +1,6 @@
 #include "op/quantize.h"
 
-#include "op/optimizer/dynamic_map.h"
+#include "op/optimizer/codes.h"
 
 #include <math.h>
 
@@ -70,29 +70,29 @@ void quantize(enum quant_type type, const float *x, int64_t n, int threads, uint
             quantize_block(&s, x + from, n - from < QUANT_BLOCK ? n - from : QUANT_BLOCK, codes + from / 2);
 }
 
-static uint8_t nearest_signed(float x)
-{
-    int low = 0, high = MAP_CODES - 1;
-    while (high - low > 1) {
-        int middle = (low + high) / 2;
-        *(map_signed(middle) <= x ? &low : &high) = middle;
-    }
-    return (uint8_t)(x - map_signed(low) <= map_signed(high) - x ? low : high);
-}
-
-void quantize_absmax(const float *absmax, int64_t n, uint8_t *codes, float *nested)
+/* n <= MAP_BLOCK of them; gives the largest of what they are beyond the mean. */
+static float quantize_beyond(const float *map, const float *absmax, int64_t n, float mean, uint8_t *codes)
 {
     float beyond[MAP_BLOCK];
-    double sum = 0;
     for (int64_t i = 0; i < n; i++)
-        sum += absmax[i];
+        beyond[i] = absmax[i] - mean;
+    float most = largest(beyond, n), by = most > 0 ? 1 / most : 0;
+    for (int64_t i = 0; i < n; i++)
+        codes[i] = (uint8_t)codes_nearest(map, (double)(beyond[i] * by));
+    return most;
+}
+
+void quantize_absmax(const float *absmax, int64_t n, int threads, uint8_t *codes, float *nested)
+{
+    float map[MAP_CODES];
+    double sum = 0;
+    for (int i = 0; i < MAP_CODES; i++)
+        map[i] = map_signed(i);
+    for (int64_t i = 0; i < n; i++)
+        sum += (double)absmax[i];
     nested[0] = n > 0 ? (float)(sum / (double)n) : 0;
-    for (int64_t from = 0; from < n; from += MAP_BLOCK) {
-        int64_t count = from + MAP_BLOCK < n ? MAP_BLOCK : n - from;
-        for (int64_t i = 0; i < count; i++)
-            beyond[i] = absmax[from + i] - nested[0];
-        float most = nested[1 + from / MAP_BLOCK] = largest(beyond, count), by = most > 0 ? 1 / most : 0;
-        for (int64_t i = 0; i < count; i++)
-            codes[from + i] = nearest_signed(beyond[i] * by);
-    }
+#pragma omp parallel for schedule(static) num_threads(threads) if (n > 1 << 12)
+    for (int64_t from = 0; from < n; from += MAP_BLOCK)
+        nested[1 + from / MAP_BLOCK] =
+            quantize_beyond(map, absmax + from, from + MAP_BLOCK < n ? MAP_BLOCK : n - from, nested[0], codes + from);
 }

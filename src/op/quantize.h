@@ -30,10 +30,10 @@ static inline int64_t quant_blocks(int64_t elements)
 /* Floats beside nested magnitudes of so many blocks. */
 int64_t quant_nested_floats(int64_t blocks);
 
-/* n elements, which begin a block: codes gets n / 2 bytes, rounded up, absmax one for each block. What is not finite becomes some code. */
+/* Both give the same for any number of threads. n elements, which begin a block: codes gets n / 2 bytes, rounded up, absmax one for each block. What is not finite becomes some code. */
 void quantize(enum quant_type type, const float *x, int64_t n, int threads, uint8_t *codes, float *absmax);
 
 /* The largest magnitudes of n blocks as codes of 8 bits, with the floats beside them. */
-void quantize_absmax(const float *absmax, int64_t n, uint8_t *codes, float *nested);
+void quantize_absmax(const float *absmax, int64_t n, int threads, uint8_t *codes, float *nested);
 
 #endif

@@ -38,7 +38,7 @@ static int write_nested(const struct coding *c, const struct run_value *absmax, 
     int code =
         codes && floats ? SNUG_OK : err_no_memory(err, (size_t)(absmax->elements + nested->elements) * sizeof *floats);
     if (!code) {
-        quantize_absmax(c->absmax, absmax->elements, codes, floats);
+        quantize_absmax(c->absmax, absmax->elements, c->r->threads, codes, floats);
         code = run_write(c->r, absmax, codes, DT_U8, absmax->elements, err);
     }
     if (!code)

@@ -6,7 +6,7 @@
 #include "run/run.h"
 
 /* Whether a weight is one. */
-static inline bool is_coded(const struct run_value *w)
+static inline bool weight_is_coded(const struct run_value *w)
 {
     return w->dtype == DT_F4;
 }
@@ -19,7 +19,7 @@ struct coding {
     float *absmax;  /* of all blocks */
 };
 
-/* Pieces have at most so many elements. coding_close is for after success, and to be called also where a piece fails. */
+/* Pieces have at most so many elements. After success coding_close is owed, whatever fails behind it. */
 int coding_open(struct coding *c, const struct run *r, const struct run_value *weight, enum quant_type type,
                 int64_t piece, struct snug_err *err);
 /* Elements [first, first + n), `first` a multiple of QUANT_BLOCK. */

@@ -350,7 +350,7 @@ static int load_weight(const struct loading *l, const struct run_value *w, const
                        struct snug_err *err)
 {
     struct coding c;
-    if (!is_coded(w))
+    if (!weight_is_coded(w))
         return load_pieces(l, w, t, NULL, err);
     TRY(coding_open(&c, l->r, w, l->o->codes, w->elements < PIECE ? w->elements : PIECE, err));
     int code = load_pieces(l, w, t, &c, err);

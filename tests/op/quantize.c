@@ -106,7 +106,7 @@ static void nested_magnitudes_are_theirs(void **state)
     (void)state;
     assert_int_equal(quant_nested_floats(BLOCKS), 1 + GROUPS);
     quantize(QUANT_NF4, recorded_x(), ELEMENTS, 1, codes, absmax);
-    quantize_absmax(absmax, BLOCKS, magnitudes, floats);
+    quantize_absmax(absmax, BLOCKS, 1, magnitudes, floats);
     uint8_t *want = read_of("nf4", ".nested.absmax", sizeof magnitudes);
     float *beside = read_of("nf4", ".nested.floats", sizeof floats);
     for (int i = 0; i < 1 + GROUPS; i++)

@@ -30,8 +30,7 @@ void codes_read(const struct codes *c, int64_t from, int64_t n, double *x)
         x[i] = (double)c->map[c->code[from + i]] * c->absmax[from / MAP_BLOCK];
 }
 
-/* The code whose value is nearest; values ascend. */
-static int nearest(const float *map, double x)
+int codes_nearest(const float *map, double x)
 {
     int low = 0, high = MAP_CODES - 1;
     while (high - low > 1) {
@@ -51,7 +50,7 @@ void codes_write(const struct codes *c, int64_t from, int64_t n, const double *x
         most = fmax(most, fabs(x[i]));
     c->absmax[from / MAP_BLOCK] = most;
     for (int64_t i = 0; i < n; i++) {
-        int code = nearest(c->map, most > 0 ? x[i] / most : 0);
+        int code = codes_nearest(c->map, most > 0 ? x[i] / most : 0);
         if (c->is_signed && x[i] < 0 && code >= MAP_SIGNED_ZERO)
             code = MAP_SIGNED_ZERO - 1;
         c->code[from + i] = (uint8_t)code;

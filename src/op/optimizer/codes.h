@@ -24,6 +24,9 @@ void codes_open(struct codes *c, const struct tensor *code, const struct tensor 
 void codes_read(const struct codes *c, int64_t from, int64_t n, double *x);
 void codes_write(const struct codes *c, int64_t from, int64_t n, const double *x);
 
+/* The code whose value is nearest; values ascend. */
+int codes_nearest(const float *map, double x);
+
 /* Shape rule: whether the state `id` of p is U8 of p's shape, with its absmax; fails the graph otherwise. */
 bool codes_fit(struct graph *g, int p, int id, int absmax, const char *op);
 

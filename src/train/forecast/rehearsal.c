@@ -37,7 +37,7 @@ static int fill_coded(struct run *r, const struct run_value *w, const float *pat
 
 static int fill_weight(struct run *r, struct run_value w, const float *pattern, struct snug_err *err)
 {
-    if (is_coded(&w))
+    if (weight_is_coded(&w))
         return fill_coded(r, &w, pattern, err);
     for (int64_t at = 0; at < w.elements; at += PATTERN) {
         struct run_value part = run_part_of(&w, at, w.elements - at < PATTERN ? w.elements - at : PATTERN);

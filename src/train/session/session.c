@@ -104,8 +104,8 @@ static int note_4bit(struct session *s, struct snug_err *err)
         return SNUG_OK;
     TRY(run_list(&s->run, 1u << ROLE_WEIGHT, &w, &n, err));
     for (size_t i = 0; i < n; i++) {
-        tensors += is_coded(&w[i]);
-        *(is_coded(&w[i]) ? &coded : &others) += w[i].elements;
+        tensors += weight_is_coded(&w[i]);
+        *(weight_is_coded(&w[i]) ? &coded : &others) += w[i].elements;
     }
     mem_free(w);
     if (!tensors)
