@@ -126,8 +126,13 @@ int model_dir_merge(struct model_dir *d, struct snug_err *err)
     for (size_t i = 0; i < d->n_files; i++)
         for (size_t k = 0; k < d->files[i].n_tensors; k++)
             d->tensors[d->n_tensors++] = (struct model_tensor){&d->files[i].tensors[k], &d->files[i]};
-    qsort(d->tensors, n, sizeof *d->tensors, by_name);
-    for (size_t i = 1; i < n; i++)
+    return model_dir_sort(d, err);
+}
+
+int model_dir_sort(struct model_dir *d, struct snug_err *err)
+{
+    qsort(d->tensors, d->n_tensors, sizeof *d->tensors, by_name);
+    for (size_t i = 1; i < d->n_tensors; i++)
         if (!by_name(&d->tensors[i - 1], &d->tensors[i]))
             return err_set(err, SNUG_ERR_INPUT, "%s: tensor %.80s is here and in %s; get the model again",
                            d->tensors[i].file->path, d->tensors[i].tensor->name, d->tensors[i - 1].file->path);
@@ -154,7 +159,7 @@ static void note_mixed_floats(const struct model_dir *d)
     const struct model_tensor *first = NULL;
     for (size_t i = 0; i < d->n_tensors; i++) {
         const struct model_tensor *t = &d->tensors[i];
-        if (!is_float(t->tensor->dtype))
+        if (!is_float(t->tensor->dtype) || model_dir_has_quantized(d, t))
             continue;
         if (first && t->tensor->dtype != first->tensor->dtype) {
             model_dir_note(d, "%s: mixed weights: %.60s is %s, %.60s is %s; each is converted as it is read", d->path,
@@ -187,7 +192,6 @@ static int open_weights(struct model_dir *d, struct snug_err *err)
     TRY(code);
     if (single && index)
         model_dir_note(d, "%s: has model.safetensors and an index of shards; the single file is used", d->path);
-    note_mixed_floats(d);
     return SNUG_OK;
 }
 
@@ -227,6 +231,8 @@ int model_dir_open(const struct io *io, const char *path, struct model_dir *d, s
     TRY_TO(done, open_folder(d, err));
     TRY_TO(done, read_config(d, err));
     TRY_TO(done, open_weights(d, err));
+    TRY_TO(done, model_bitsandbytes_open(d, err));
+    note_mixed_floats(d);
     code = find_carried(d, err);
 done:
     mem_free(gguf);
@@ -237,6 +243,9 @@ done:
 
 void model_dir_close(struct model_dir *d)
 {
+    if (d->numbers)
+        st_close(d->numbers);
+    mem_free(d->numbers);
     for (size_t i = 0; i < d->n_files; i++)
         st_close(&d->files[i]);
     model_made_free(d->made, d->n_made);

@@ -13,6 +13,12 @@ struct model_tensor {
     const struct st_file *file;
 };
 
+/* How bitsandbytes has quantised a model. */
+struct model_bits {
+    int bits;         /* 4 or 8; 0: it has not */
+    bool fp4, nested; /* of 4 */
+};
+
 enum { MODEL_DIR_CARRIED = 29 };
 /* The files of tokenizer, pictures and generation, and of a sentence-embedding model's other modules, which a result takes over as they are.
  * Those of modules lie in folders of their own: FOLDER/NAME. */
@@ -50,6 +56,8 @@ struct model_dir {
     size_t n_files;
     struct model_tensor *tensors; /* of all files, sorted by the bytes of the name; names are unique */
     size_t n_tensors;
+    struct model_bits bits;  /* as config.json had it, which has no quantization_config then */
+    struct st_file *numbers; /* those of quantised weights: F32; NULL: there are none */
     const char *carried[MODEL_DIR_CARRIED]; /* those of model_dir_carried that are there */
     size_t n_carried;
     struct model_made made[MODEL_DIR_MADE];
@@ -63,6 +71,17 @@ int model_dir_open(const struct io *io, const char *path, struct model_dir *d, s
 void model_dir_close(struct model_dir *d);
 
 const struct model_tensor *model_dir_find(const struct model_dir *d, const char *name); /* NULL if absent; O(log n) */
+
+/* Whether bitsandbytes has quantised this one. */
+static inline bool model_dir_has_quantized(const struct model_dir *d, const struct model_tensor *t)
+{
+    return t->file == d->numbers;
+}
+
+/* What the scales of such a tensor are made of where they are codes: their mean, and a number for each block of 256 of them; for
+ * mem_free. *n 0: there is nothing of the kind. */
+int model_dir_read_nested(const struct model_dir *d, const struct model_tensor *t, float **floats, int64_t *n,
+                          struct snug_err *err);
 
 /* The whole tensor as dtype `as`: converted when both are of F64, F32, BF16 and F16; any other difference is
  * SNUG_ERR_INPUT. `to` has room for st_elements of them. Not for two threads at once. */
@@ -112,5 +131,9 @@ int model_gguf_open(struct model_dir *d, const char *file, struct snug_err *err)
 
 /* Makes d->tensors from d->files; a name in two files is SNUG_ERR_INPUT. */
 int model_dir_merge(struct model_dir *d, struct snug_err *err);
+int model_dir_sort(struct model_dir *d, struct snug_err *err); /* the same where d->tensors are there, in any order */
+
+/* Puts numbers in the place of what bitsandbytes has quantised, where it has. */
+int model_bitsandbytes_open(struct model_dir *d, struct snug_err *err);
 
 #endif

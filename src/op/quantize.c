@@ -70,29 +70,29 @@ void quantize(enum quant_type type, const float *x, int64_t n, int threads, uint
             quantize_block(&s, x + from, n - from < QUANT_BLOCK ? n - from : QUANT_BLOCK, codes + from / 2);
 }
 
-/* n <= MAP_BLOCK of them; gives the largest of what they are beyond the mean. */
-static float quantize_beyond(const float *map, const float *absmax, int64_t n, float mean, uint8_t *codes)
+void quantize_absmax_scales(const float *absmax, int64_t n, float *nested)
 {
-    float beyond[MAP_BLOCK];
-    for (int64_t i = 0; i < n; i++)
-        beyond[i] = absmax[i] - mean;
-    float most = largest(beyond, n), by = most > 0 ? 1 / most : 0;
-    for (int64_t i = 0; i < n; i++)
-        codes[i] = (uint8_t)codes_nearest(map, (double)(beyond[i] * by));
-    return most;
-}
-
-void quantize_absmax(const float *absmax, int64_t n, int threads, uint8_t *codes, float *nested)
-{
-    float map[MAP_CODES];
     double sum = 0;
-    for (int i = 0; i < MAP_CODES; i++)
-        map[i] = map_signed(i);
     for (int64_t i = 0; i < n; i++)
         sum += (double)absmax[i];
     nested[0] = n > 0 ? (float)(sum / (double)n) : 0;
+    for (int64_t from = 0; from < n; from += MAP_BLOCK) {
+        float most = 0;
+        for (int64_t i = from; i < n && i < from + MAP_BLOCK; i++)
+            most = fmaxf(most, fabsf(absmax[i] - nested[0]));
+        nested[1 + from / MAP_BLOCK] = most;
+    }
+}
+
+void quantize_absmax(const float *absmax, int64_t n, const float *nested, int threads, uint8_t *codes)
+{
+    float map[MAP_CODES];
+    for (int i = 0; i < MAP_CODES; i++)
+        map[i] = map_signed(i);
 #pragma omp parallel for schedule(static) num_threads(threads) if (n > 1 << 12)
-    for (int64_t from = 0; from < n; from += MAP_BLOCK)
-        nested[1 + from / MAP_BLOCK] =
-            quantize_beyond(map, absmax + from, from + MAP_BLOCK < n ? MAP_BLOCK : n - from, nested[0], codes + from);
+    for (int64_t from = 0; from < n; from += MAP_BLOCK) {
+        float most = nested[1 + from / MAP_BLOCK], by = most > 0 ? 1 / most : 0;
+        for (int64_t i = from; i < n && i < from + MAP_BLOCK; i++)
+            codes[i] = (uint8_t)codes_nearest(map, (double)((absmax[i] - nested[0]) * by));
+    }
 }

@@ -33,7 +33,9 @@ int64_t quant_nested_floats(int64_t blocks);
 /* Both give the same for any number of threads. n elements, which begin a block: codes gets n / 2 bytes, rounded up, absmax one for each block. What is not finite becomes some code. */
 void quantize(enum quant_type type, const float *x, int64_t n, int threads, uint8_t *codes, float *absmax);
 
-/* The largest magnitudes of n blocks as codes of 8 bits, with the floats beside them. */
-void quantize_absmax(const float *absmax, int64_t n, int threads, uint8_t *codes, float *nested);
+/* What the largest magnitudes of n blocks are made of where they are codes: quant_nested_floats(n) numbers. */
+void quantize_absmax_scales(const float *absmax, int64_t n, float *nested);
+/* The magnitudes as codes of 8 bits, beside such numbers. */
+void quantize_absmax(const float *absmax, int64_t n, const float *nested, int threads, uint8_t *codes);
 
 #endif

@@ -164,6 +164,8 @@ struct quantization {
     bool wanted; /* in codes of 4 bits */
     enum quant_type type;
     bool nested; /* what these are multiplied with is in codes of 8 bits */
+    bool (*of)(const void *ctx, const char *weight); /* whether this one is; NULL: all are */
+    const void *ctx;
 };
 
 /* What passes are told of the program, the run and the backend. Each reads what its comment names. */

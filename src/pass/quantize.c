@@ -30,20 +30,21 @@ static bool is_of_layers(const struct graph *g, const struct uses *u, int root, 
     return all;
 }
 
-/* A tensor of whole blocks. */
-static bool fits_blocks(const struct value *v)
+/* A tensor of whole blocks that is wanted so. */
+static bool fits_blocks(const struct value *v, const struct quantization *q)
 {
-    return v->name && !v->group && v->ndim > 1 && value_elements(v, (struct dims){0}) % QUANT_BLOCK == 0;
+    return v->name && !v->group && v->ndim > 1 && value_elements(v, (struct dims){0}) % QUANT_BLOCK == 0 &&
+           (!q->of || q->of(q->ctx, v->name));
 }
 
 /* Itself, or the tensors that it is made of. */
-static bool is_of_blocks(const struct graph *g, const struct slices *parts, int root)
+static bool is_of_blocks(const struct graph *g, const struct slices *parts, int root, const struct quantization *q)
 {
     const struct value *v = graph_value(g, root);
-    bool all = v->group || fits_blocks(v);
+    bool all = v->group || fits_blocks(v, q);
     for (int i = parts->from[root]; v->group && all && i < parts->from[root + 1]; i++) {
         const struct value *part = graph_value(g, parts->at[i]);
-        all = part->base == root && fits_blocks(part);
+        all = part->base == root && fits_blocks(part, q);
     }
     return all;
 }
@@ -65,7 +66,7 @@ void pass_quantize(struct graph *g, struct pass_settings *s)
     for (int i = 1; opened && i < n && !g->err.code; i++) {
         const struct value v = *graph_value(g, i);
         if (v.role != ROLE_WEIGHT || v.base || v.table || (s->adapters && !v.frozen) || !is_of_layers(g, &u, i, head) ||
-            !is_of_blocks(g, &parts, i))
+            !is_of_blocks(g, &parts, i, &s->quantization))
             continue;
         graph_value(g, i)->dtype = DT_F4;
         for (int k = parts.from[i]; k < parts.from[i + 1]; k++)

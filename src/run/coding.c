@@ -1,6 +1,7 @@
 #include "run/coding.h"
 
 #include <stdio.h>
+#include <string.h>
 
 int coding_open(struct coding *c, const struct run *r, const struct run_value *weight, enum quant_type type,
                 int64_t piece, struct snug_err *err)
@@ -38,7 +39,11 @@ static int write_nested(const struct coding *c, const struct run_value *absmax, 
     int code =
         codes && floats ? SNUG_OK : err_no_memory(err, (size_t)(absmax->elements + nested->elements) * sizeof *floats);
     if (!code) {
-        quantize_absmax(c->absmax, absmax->elements, c->r->threads, codes, floats);
+        if (c->n_nested == nested->elements)
+            memcpy(floats, c->nested, (size_t)c->n_nested * sizeof *floats);
+        else
+            quantize_absmax_scales(c->absmax, absmax->elements, floats);
+        quantize_absmax(c->absmax, absmax->elements, floats, c->r->threads, codes);
         code = run_write(c->r, absmax, codes, DT_U8, absmax->elements, err);
     }
     if (!code)

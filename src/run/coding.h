@@ -17,6 +17,9 @@ struct coding {
     enum quant_type type;
     uint8_t *codes; /* of a piece */
     float *absmax;  /* of all blocks */
+    /* What those are made of where they are codes: given between open and finish, the caller's. 0: it is calculated. */
+    const float *nested;
+    int64_t n_nested;
 };
 
 /* Pieces have at most so many elements. After success coding_close is owed, whatever fails behind it. */

@@ -350,11 +350,16 @@ static int load_weight(const struct loading *l, const struct run_value *w, const
                        struct snug_err *err)
 {
     struct coding c;
+    float *nested = NULL;
     if (!weight_is_coded(w))
         return load_pieces(l, w, t, NULL, err);
     TRY(coding_open(&c, l->r, w, l->o->codes, w->elements < PIECE ? w->elements : PIECE, err));
-    int code = load_pieces(l, w, t, &c, err);
+    int code = t ? model_dir_read_nested(l->d, t, &nested, &c.n_nested, err) : SNUG_OK;
+    c.nested = nested;
+    if (!code)
+        code = load_pieces(l, w, t, &c, err);
     coding_close(&c);
+    mem_free(nested);
     return code;
 }
 

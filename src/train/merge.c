@@ -232,12 +232,13 @@ static struct part *find_part(struct merging *m, const struct model_tensor *base
     return NULL;
 }
 
-/* The type of the base's weights: of the first tensor that is not a buffer of integers, such as a mask or positions. */
+/* The type of the base's weights: of the first tensor that is neither quantised nor a buffer of integers, such as a mask or positions. */
 static enum dtype weights_type(const struct model_dir *base)
 {
     for (size_t i = 0; i < base->n_tensors; i++) {
         enum dtype t = base->tensors[i].tensor->dtype;
-        if (t == DT_F64 || t == DT_F32 || t == DT_BF16 || t == DT_F16)
+        bool number = t == DT_F64 || t == DT_F32 || t == DT_BF16 || t == DT_F16;
+        if (number && !model_dir_has_quantized(base, &base->tensors[i]))
             return t;
     }
     return DT_F32;
@@ -289,7 +290,8 @@ static int list_tensors(struct merging *m, struct snug_err *err)
         return err_no_memory(err, most * (sizeof *m->parts + sizeof *m->tensors));
     for (size_t i = 0; i < base->n_tensors; i++) {
         const struct st_tensor *t = base->tensors[i].tensor;
-        list_tensor(m, (struct part){.base = &base->tensors[i]}, t->name, t->dtype, t);
+        enum dtype dtype = model_dir_has_quantized(base, &base->tensors[i]) ? m->report->dtype : t->dtype;
+        list_tensor(m, (struct part){.base = &base->tensors[i]}, t->name, dtype, t);
     }
     TRY(give_adapters(m, err));
     for (size_t i = 0; i < own->n_tensors; i++) {

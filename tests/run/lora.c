@@ -360,6 +360,51 @@ static void merged_weights_are_those_of_peft(void **state)
     }
 }
 
+/* ---- A base that bitsandbytes has quantised (tests/format/bitsandbytes/record.py). */
+
+static const char *train_on(const char *model, const char *name, const char *const *more)
+{
+    const char *out = join(folder, name);
+    remove_tree(out);
+    expect_snug(0, said(),
+                ARGS("train", "--model", model, "--train-data", "synthetic:16x10", "--output-dir", out, "--device",
+                     "cpu", "--max-steps", "3", "--logging-steps", "1", "--save-strategy", "no"),
+                more);
+    return out;
+}
+
+/* It is kept as the folder has it, without being asked: as its numbers are in codes; where scales are codes the folder's own ones. What
+ * has 8 bits are numbers. */
+static void a_quantised_base_is_kept_so(void **state)
+{
+    const struct {
+        const char *name, *kept;
+        const char *const *asked;
+    } cases[] = {
+        {"fp4", "4 bits for 7 tensors", ARGS("--use-peft", "--load-in-4bit", "--bnb-4bit-quant-type", "fp4")},
+        {"storage", "4 bits for 7 tensors", ARGS("--use-peft", "--load-in-4bit")},
+        {"nested", "4 bits for 7 tensors", ARGS("--use-peft")},
+        {"int8", "bitsandbytes has quantised 7 tensors", ARGS("--use-peft")},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *base = join(fixture("format/bitsandbytes"), cases[i].name);
+        struct st_file f;
+        const char *numbers = train_on(base, "numbers", ARGS("--learning-rate", "0", "--weight-decay", "0"));
+        assert_int_equal(file_has(said(), "the weights of 4 bits are numbers here, as they are trained"), i < 3);
+        const char *one = train_on(base, "one", ARGS("--use-peft"));
+        assert_true(file_has(said(), cases[i].kept));
+        assert_true(same_adapter(one, train_on(numbers, "two", cases[i].asked)));
+        const char *merged = join(folder, "merged_numbers");
+        remove_tree(merged);
+        expect_snug(0, said(), ARGS("merge", "--model", base, "--adapter", one, "--output-dir", merged), NULL);
+        open_tensors(join(merged, "model.safetensors"), &f);
+        for (size_t k = 0; k < f.n_tensors; k++) /* as those that are not quantised */
+            assert_int_equal(f.tensors[k].dtype, DT_BF16);
+        st_close(&f);
+    }
+}
+
 /* One adapter, then another on what the first has made: W + what each adds, by peft's merged weights of both. */
 static void adapters_are_merged_one_after_another(void **state)
 {
@@ -561,6 +606,7 @@ int main(void)
         cmocka_unit_test(gradients_above_4_bits_are_those_of_peft),
         cmocka_unit_test(runs_have_the_same_bits),
         cmocka_unit_test(runs_above_4_bits_have_the_same_bits),
+        cmocka_unit_test(a_quantised_base_is_kept_so),
         cmocka_unit_test(the_plan_counts_codes),
         cmocka_unit_test(lengths_begin_as_those_of_the_base),
         cmocka_unit_test(another_base_is_refused),

@@ -1,5 +1,5 @@
 /* dynamic_map.h: the 256 numbers that the codes of an 8-bit optimizer state stand for (create_dynamic_map of
- * bitsandbytes, 7 exponent bits), times the largest magnitude of their block.
+ * bitsandbytes, 7 exponent bits, to the bit: it calculates in F32), times the largest magnitude of their block.
  *
  * Seven decades below 1; in each the midpoints of evenly spaced points from 0.1 to 1, twice as many as in the decade
  * below it; 0; and 1. A magnitude has a number n: 2^e + j is the j-th midpoint of decade e,
@@ -28,25 +28,34 @@ ON_DEVICE static inline double map_power(int k)
     return p;
 }
 
+/* Point k of 2^e + 1 from 0.1 to 1, as torch.linspace rounds it: from the nearer end on. */
+ON_DEVICE static inline float map_point(int k, int e)
+{
+    int n = 1 << e;
+    float first = 0.1f, step = (1 - first) / (float)n;
+    return k < (n + 1) / 2 ? (float)((double)first + (double)step * k) : (float)(1 - (double)step * (n - k));
+}
+
 /* The midpoint with number n. */
-ON_DEVICE static inline double map_midpoint(int n, int last)
+ON_DEVICE static inline float map_midpoint(int n, int last)
 {
     int e = 0;
     while (n >> (e + 1))
         e++;
-    return (0.1 + 0.9 * (n - (1 << e) + 0.5) / (1 << e)) / map_power(last - e);
+    int j = n - (1 << e);
+    return (map_point(j, e) + map_point(j + 1, e)) / 2 * (float)(1 / map_power(last - e));
 }
 
 ON_DEVICE static inline float map_signed(int code)
 {
     int n = code < MAP_SIGNED_ZERO ? MAP_SIGNED_ZERO - code : code - MAP_SIGNED_ZERO;
-    double x = n == 0 ? 0 : n == 128 ? 1 : map_midpoint(n, MAP_SIGNED_LAST);
-    return (float)(code < MAP_SIGNED_ZERO ? -x : x);
+    float x = n == 0 ? 0 : n == 128 ? 1 : map_midpoint(n, MAP_SIGNED_LAST);
+    return code < MAP_SIGNED_ZERO ? -x : x;
 }
 
 ON_DEVICE static inline float map_unsigned(int code)
 {
-    return (float)(code == 0 ? 0 : code == MAP_CODES - 1 ? 1 : map_midpoint(code + 1, MAP_UNSIGNED_LAST));
+    return code == 0 ? 0 : code == MAP_CODES - 1 ? 1 : map_midpoint(code + 1, MAP_UNSIGNED_LAST);
 }
 
 /* To find the number of the nearest magnitude without a search. Its decade is found by comparing with least[e],
@@ -60,7 +69,8 @@ struct map_finder {
 ON_DEVICE static inline void map_finder_entry(struct map_finder *f, int e, int last)
 {
     int first = last - 6;
-    double below = e > first ? map_midpoint((1 << e) - 1, last) : 0, here = e > last ? 1 : map_midpoint(1 << e, last);
+    double below = e > first ? (double)map_midpoint((1 << e) - 1, last) : 0,
+           here = e > last ? 1 : (double)map_midpoint(1 << e, last);
     if (e >= first)
         f->least[e] = (float)((below + here) / 2);
     if (e <= last)

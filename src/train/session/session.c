@@ -108,7 +108,7 @@ static int note_4bit(struct session *s, struct snug_err *err)
         *(weight_is_coded(&w[i]) ? &coded : &others) += w[i].elements;
     }
     mem_free(w);
-    if (!tensors)
+    if (!tensors && s->o->load_in_4bit)
         return err_set(err, SNUG_ERR_INPUT,
                        "%s: no linear layer has a multiple of %d weights, as --load-in-4bit wants; leave it out",
                        s->o->model, QUANT_BLOCK);

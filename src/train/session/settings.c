@@ -1,6 +1,7 @@
 #include "train/session/settings.h"
 
 #include "cuda/sheet.h"
+#include "run/weights.h"
 #include "train/forecast/exchange.h"
 #include "train/session/prompts.h"
 
@@ -132,10 +133,35 @@ struct update settings_update(const struct options *o, const struct backend *b)
                            .rounds = o->dtype == OPT_DTYPE_PURE_BF16};
 }
 
+static bool is_quantized(const void *ctx, const char *weight)
+{
+    const struct session *s = ctx;
+    const struct model_tensor *t = weights_find(&s->dir, &s->model, weight);
+    return t && model_dir_has_quantized(&s->dir, t);
+}
+
 struct quantization settings_quantization(const struct options *o)
 {
     return (struct quantization){
         .wanted = o->load_in_4bit, .type = (enum quant_type)o->bnb_4bit_quant_type, .nested = o->use_bnb_nested_quant};
+}
+
+/* What the options say, or as the folder has its weights, where these are not trained. */
+static struct quantization choose_quantization(struct session *s)
+{
+    const struct model_bits *has = &s->dir.bits;
+    bool dora = s->o->use_dora || s->adapter.config.dora;
+    if (s->o->load_in_4bit || has->bits != 4)
+        return settings_quantization(s->o);
+    if (dora || (s->compile.train && !s->adapter.wanted)) {
+        session_note(s, "the weights of 4 bits are numbers here, as %s", dora ? "DoRA wants them" : "they are trained");
+        return (struct quantization){0};
+    }
+    return (struct quantization){.wanted = true,
+                                 .type = has->fp4 ? QUANT_FP4 : QUANT_NF4,
+                                 .nested = has->nested,
+                                 .of = s->dir.n_tensors ? is_quantized : NULL,
+                                 .ctx = s};
 }
 
 struct choices settings_choices(const struct options *o, const struct backend *b, const struct model_config *model)
@@ -219,7 +245,7 @@ int settings_set(struct session *s, struct snug_err *err)
     c->class_weights = s->class_weights;
     c->offload_dir = o->offload_dir;
     c->io = s->io;
-    c->quantization = settings_quantization(o);
+    c->quantization = choose_quantization(s);
     if (c->train && o->load_in_4bit && !s->adapter.wanted)
         return err_set(
             err, SNUG_ERR_USAGE,
