@@ -81,6 +81,25 @@ static void packed_files_are_read(void **state)
         }
 }
 
+/* gzip skips what a file's blocks were filled up with. */
+static void zeros_behind_a_member_are_skipped(void **state)
+{
+    static const size_t pieces[] = {0, 1, 100};
+    static struct text packed, got;
+    (void)state;
+    for (int i = 0; i < 2; i++)
+        for (int k = 0; k < 3; k++) {
+            struct snug_err err = {0};
+            read_fixture(fixtures[i], &packed);
+            memset(packed.of + packed.n, 0, 600);
+            packed.n += 600;
+            assert_int_equal(unpacked(&packed, pieces[k], &got, &err), 0);
+            assert_true(is_plain(&got, plain.n));
+            packed.of[packed.n++] = 'x'; /* and nothing else */
+            assert_int_equal(unpacked(&packed, pieces[k], &got, &err), SNUG_ERR_INPUT);
+        }
+}
+
 /* A file that is cut behind a member or a frame cannot be told from one that is whole. */
 static void cut_files_are_refused(void **state)
 {
@@ -159,9 +178,9 @@ static int read_plain(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(packed_files_are_read),        cmocka_unit_test(cut_files_are_refused),
-        cmocka_unit_test(damaged_files_are_refused),    cmocka_unit_test(no_memory_is_an_error),
-        cmocka_unit_test(names_end_before_the_packing),
+        cmocka_unit_test(packed_files_are_read), cmocka_unit_test(zeros_behind_a_member_are_skipped),
+        cmocka_unit_test(cut_files_are_refused), cmocka_unit_test(damaged_files_are_refused),
+        cmocka_unit_test(no_memory_is_an_error), cmocka_unit_test(names_end_before_the_packing),
     };
     return cmocka_run_group_tests_name("packed", tests, read_plain, NULL);
 }

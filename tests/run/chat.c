@@ -154,6 +154,19 @@ static void ends_are_learned(void **state)
     assert_non_null(strstr(e.text, "none is an end of text (<|im_end|>)"));
 }
 
+/* A text of one token has none to be foretold. */
+static void texts_of_one_token_are_told(void **state)
+{
+    (void)state;
+    struct snug_err e;
+    double norm;
+    assert_int_equal(fails("{\"text\":\"a\"}\n{\"text\":\"b\"}\n", ARGS("--batch-size", "2"), &e), SNUG_ERR_INPUT);
+    assert_non_null(strstr(e.text, "no row has two tokens, so there is none to be foretold"));
+    loss_of("all.jsonl", "{\"text\":\"a\"}\n{\"text\":\"When will my card arrive?\"}\n",
+            ARGS("--batch-size", "2", "--assistant-only-loss", "false"), &norm);
+    assert_non_null(strstr(notes, "all.jsonl: nothing is learned of 1 rows of one token"));
+}
+
 /* An option that would do nothing. */
 static void texts_have_no_assistant(void **state)
 {
@@ -200,10 +213,10 @@ static int set_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(packed_is_unpacked),       cmocka_unit_test(the_cut_does_not_show),
-        cmocka_unit_test(the_longest_row_is_known), cmocka_unit_test(ends_are_learned),
-        cmocka_unit_test(texts_have_no_assistant),  cmocka_unit_test(a_sample_is_shown),
-        cmocka_unit_test(two_begins_are_noticed),
+        cmocka_unit_test(packed_is_unpacked),          cmocka_unit_test(the_cut_does_not_show),
+        cmocka_unit_test(the_longest_row_is_known),    cmocka_unit_test(ends_are_learned),
+        cmocka_unit_test(texts_of_one_token_are_told), cmocka_unit_test(texts_have_no_assistant),
+        cmocka_unit_test(a_sample_is_shown),           cmocka_unit_test(two_begins_are_noticed),
     };
     return cmocka_run_group_tests_name("chat", tests, set_up, close_folder);
 }

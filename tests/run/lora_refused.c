@@ -96,6 +96,24 @@ static void what_does_not_fit_is_refused(void **state)
     refused(3, "has no adapter_config.json", bert, ARGS("--adapter", bert));
 }
 
+/* PEFT's adapter of an embedding has tensors of other names. */
+static void embeddings_have_no_adapter(void **state)
+{
+    (void)state;
+    const char *with = changed("bert_qv", "r", json_integer(4)), *file = join(with, "adapter_model.safetensors");
+    const char from[] = "attention.self.query.lora_A.weight", to[] = "attention.self.qu.lora_embedding_A";
+    size_t n;
+    char *bytes = read_text(file, &n), *at = memmem(bytes, n, from, strlen(from));
+    assert_non_null(at);
+    memcpy(at, to, strlen(from));
+    FILE *f = fopen(file, "wb");
+    assert_int_equal(fwrite(bytes, 1, n, f), n);
+    fclose(f);
+    free(bytes);
+    refused(3, "lora_embedding_A is of embeddings, which have no adapter here; train them by",
+            fixture("golden/trainer/init"), ARGS("--adapter", with));
+}
+
 static int make_data(void **state)
 {
     int code = open_folder(state);
@@ -105,6 +123,7 @@ static int make_data(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(what_does_not_fit_is_refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(what_does_not_fit_is_refused),
+                                       cmocka_unit_test(embeddings_have_no_adapter)};
     return cmocka_run_group_tests_name("lora_refused", tests, make_data, close_folder);
 }

@@ -109,6 +109,10 @@ int unpack_open(const struct io *io, int fd, const char *path, int64_t size, con
 /* Unpacks what was read of the file, up to `room` bytes. */
 static int unpack_gzip(struct unpack *u, void *to, size_t room, size_t *n, struct snug_err *err)
 {
+    while (!u->within && u->i < u->n && !u->buf[u->i]) /* what a file's blocks were filled up with, as gzip skips it */
+        u->i++;
+    if (!u->within && u->i == u->n)
+        return SNUG_OK;
     if (!u->within && inflateReset(&u->gzip) != Z_OK)
         return damaged(u, err);
     u->gzip.next_in = u->buf + u->i;

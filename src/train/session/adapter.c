@@ -181,11 +181,22 @@ static int check_others(struct model_dir *d, const struct model_tensor *t, struc
     return code;
 }
 
+static int refuse_embeddings(const struct model_dir *d, struct snug_err *err)
+{
+    for (size_t i = 0; i < d->n_tensors; i++)
+        if (strstr(d->tensors[i].tensor->name, ".lora_embedding_"))
+            return err_set(err, SNUG_ERR_INPUT,
+                           "%s: %s is of embeddings, which have no adapter here; train them by modules_to_save",
+                           d->path, d->tensors[i].tensor->name);
+    return SNUG_OK;
+}
+
 /* The folder has just the tensors that this adapter trains, in their shapes. */
 static int check_tensors(struct session *s, const struct graph *g, struct snug_err *err)
 {
     struct model_dir *d = &s->adapter.dir;
     size_t used = 0;
+    TRY(refuse_embeddings(d, err));
     for (int i = 1; i < g->n_values; i++) {
         const struct value *v = graph_value(g, i);
         if (v->role != ROLE_WEIGHT || v->group || v->frozen)

@@ -96,7 +96,7 @@ void chat_close(struct session *s)
 /* ---- what the data hold ---- */
 
 struct counts {
-    long long learned, ends, two_begins;
+    long long learned, ends, two_begins, single;
 };
 
 static struct counts count(const struct session *s, const struct dataset *d)
@@ -107,6 +107,7 @@ static struct counts count(const struct session *s, const struct dataset *d)
         if (row % 8192 == 0)
             dataset_release(d);
         const int32_t *ids = d->ids + d->offsets[row];
+        n.single += dataset_length(d, row) < 2;
         n.two_begins += begin >= 0 && dataset_length(d, row) > 1 && ids[0] == begin && ids[1] == begin;
         for (int64_t i = d->offsets[row] + 1; i < d->offsets[row + 1] && d->loss_mask; i++) {
             n.learned += d->loss_mask[i];
@@ -122,6 +123,14 @@ int chat_check_data(struct session *s, const struct dataset *d, const char *path
     if (d->task != TASK_CAUSAL_LM || !s->tokenizer || !strncmp(path, "synthetic:", 10) || d->targets)
         return SNUG_OK;
     struct counts n = count(s, d);
+    if (n.single && n.single == d->n_rows)
+        return err_set(
+            err, SNUG_ERR_INPUT,
+            "%s: no row has two tokens, so there is none to be foretold; give longer texts, or join them with "
+            "--block-size",
+            path);
+    if (n.single)
+        session_note(s, "%s: nothing is learned of %lld rows of one token", path, n.single);
     if (n.two_begins)
         session_note(s, "%s: %lld rows begin with two '%s': the template or the text writes one, the tokenizer another",
                      path, n.two_begins, tokenizer_token(s->tokenizer, tokenizer_special(s->tokenizer, TOKEN_BOS)));
