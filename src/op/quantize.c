@@ -96,3 +96,15 @@ void quantize_absmax(const float *absmax, int64_t n, const float *nested, int th
             codes[i] = (uint8_t)codes_nearest(map, (double)((absmax[i] - nested[0]) * by));
     }
 }
+
+void quantize_numbers(enum quant_type type, const uint8_t *codes, const float *absmax, int64_t n, float *x)
+{
+    for (int64_t i = 0; i < n; i++)
+        x[i] = quant_table[type][i % 2 ? codes[i / 2] & 15 : codes[i / 2] >> 4] * absmax[i / QUANT_BLOCK];
+}
+
+void quantize_absmax_numbers(const uint8_t *codes, const float *nested, int64_t first, int64_t n, float *absmax)
+{
+    for (int64_t i = 0; i < n; i++)
+        absmax[i] = map_signed(codes[i]) * nested[1 + (first + i) / MAP_BLOCK] + nested[0];
+}

@@ -24,11 +24,16 @@ int coding_put(struct coding *c, const float *x, int64_t first, int64_t n, struc
 }
 
 /* What is of the weight; false: there is none. */
-static bool find_beside(const struct coding *c, enum kin kin, struct run_value *out)
+static bool find_beside(const struct run *r, const char *weight, enum kin kin, struct run_value *out)
 {
     char name[512];
-    int n = snprintf(name, sizeof name, "%s.%s", kin_names[kin], c->weight.name);
-    return n > 0 && (size_t)n < sizeof name && run_find(c->r, name, out);
+    int n = snprintf(name, sizeof name, "%s.%s", kin_names[kin], weight);
+    return n > 0 && (size_t)n < sizeof name && run_find(r, name, out);
+}
+
+static int no_absmax(const char *weight, struct snug_err *err)
+{
+    return err_set(err, SNUG_ERR_INPUT, "graph: the codes of %s have no absmax", weight);
 }
 
 static int write_nested(const struct coding *c, const struct run_value *absmax, const struct run_value *nested,
@@ -56,9 +61,9 @@ static int write_nested(const struct coding *c, const struct run_value *absmax, 
 int coding_finish(struct coding *c, struct snug_err *err)
 {
     struct run_value absmax, nested;
-    if (!find_beside(c, KIN_ABSMAX, &absmax))
-        return err_set(err, SNUG_ERR_INPUT, "graph: the codes of %s have no absmax", c->weight.name);
-    return find_beside(c, KIN_NESTED_ABSMAX, &nested)
+    if (!find_beside(c->r, c->weight.name, KIN_ABSMAX, &absmax))
+        return no_absmax(c->weight.name, err);
+    return find_beside(c->r, c->weight.name, KIN_NESTED_ABSMAX, &nested)
                ? write_nested(c, &absmax, &nested, err)
                : run_write(c->r, &absmax, c->absmax, DT_F32, absmax.elements, err);
 }
@@ -69,4 +74,47 @@ void coding_close(struct coding *c)
     mem_free(c->absmax);
     c->codes = NULL;
     c->absmax = NULL;
+}
+
+/* The largest magnitudes of n blocks from block `first` on, where they are codes. */
+static int read_nested(const struct run *r, const struct run_value *absmax, const struct run_value *nested,
+                       int64_t first, float *to, struct snug_err *err)
+{
+    int64_t n = absmax->elements;
+    uint8_t *codes = mem_alloc((size_t)n);
+    float *floats = mem_alloc((size_t)nested->elements * sizeof *floats);
+    int code = codes && floats ? SNUG_OK : err_no_memory(err, (size_t)(n + nested->elements) * sizeof *floats);
+    if (!code)
+        code = run_read(r, absmax, codes, DT_U8, err);
+    if (!code)
+        code = run_read(r, nested, floats, DT_F32, err);
+    if (!code)
+        quantize_absmax_numbers(codes, floats, first, n, to);
+    mem_free(codes);
+    mem_free(floats);
+    return code;
+}
+
+int coding_read(const struct run *r, const struct run_value *weight, enum quant_type type, int64_t first, int64_t n,
+                float *to, struct snug_err *err)
+{
+    struct run_value codes = run_part_of(weight, first, n), absmax, nested;
+    int64_t block = first / QUANT_BLOCK, blocks = quant_blocks(n);
+    if (!find_beside(r, weight->name, KIN_ABSMAX, &absmax))
+        return no_absmax(weight->name, err);
+    absmax = run_part_of(&absmax, block, blocks);
+    uint8_t *read = mem_alloc((size_t)dtype_bytes(codes.dtype, n + n % 2));
+    float *most = mem_alloc((size_t)blocks * sizeof *most);
+    int code = read && most ? SNUG_OK : err_no_memory(err, (size_t)n);
+    if (!code)
+        code = run_read(r, &codes, read, codes.dtype, err);
+    if (!code)
+        code = find_beside(r, weight->name, KIN_NESTED_ABSMAX, &nested)
+                   ? read_nested(r, &absmax, &nested, block, most, err)
+                   : run_read(r, &absmax, most, DT_F32, err);
+    if (!code)
+        quantize_numbers(type, read, most, n, to);
+    mem_free(read);
+    mem_free(most);
+    return code;
 }

@@ -1,4 +1,4 @@
-/* coding.h: writing a weight that is kept in codes of 4 bits (op/quantize.h), from numbers that come piece by piece. */
+/* coding.h: writing a weight that is kept in codes of 4 bits (op/quantize.h), from numbers that come piece by piece, and reading it. */
 #ifndef RUN_CODING_H
 #define RUN_CODING_H
 
@@ -30,5 +30,9 @@ int coding_put(struct coding *c, const float *x, int64_t first, int64_t n, struc
 /* When all have been put: writes what the codes are multiplied with. */
 int coding_finish(struct coding *c, struct snug_err *err);
 void coding_close(struct coding *c);
+
+/* The numbers of elements [first, first + n) of such a weight, `first` a multiple of QUANT_BLOCK. */
+int coding_read(const struct run *r, const struct run_value *weight, enum quant_type type, int64_t first, int64_t n,
+                float *to, struct snug_err *err);
 
 #endif

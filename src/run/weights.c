@@ -363,12 +363,6 @@ static int load_weight(const struct loading *l, const struct run_value *w, const
     return code;
 }
 
-/* Some rows of a matrix. */
-static struct run_value rows_of(const struct run_value *w, int64_t first, int64_t n)
-{
-    return run_part_of(w, first * w->shape[1], n * w->shape[1]);
-}
-
 /* What each process has added up of its shard, or of nothing. */
 static int add_up_processes(const struct run *r, double *x, int64_t n, struct snug_err *err)
 {
@@ -392,17 +386,18 @@ static int load_lengths(const struct loading *l, const struct run_value *w, stru
     snprintf(name, sizeof name, "%.*sweight", (int)(strrchr(w->name, '.') + 1 - w->name), w->name);
     if (!run_find(l->r, name, &of))
         return err_set(err, SNUG_ERR_INPUT, "graph: %s has no %s beside it", w->name, name);
-    int64_t width = of.shape[1], most = width < PIECE ? PIECE / width : 1, n;
-    float *rows = mem_alloc((size_t)(most * width) * sizeof *rows);
+    int64_t width = of.shape[1], most = of.elements < PIECE ? of.elements : PIECE, n;
+    float *x = mem_alloc((size_t)most * sizeof *x);
     double *lengths = mem_alloc((size_t)w->elements * sizeof *lengths);
-    int code = rows && lengths ? SNUG_OK : err_no_memory(err, (unsigned long long)(most * width) * sizeof *rows);
-    for (int64_t first = 0; first < of.shape[0] && !code && run_has(l->r, &of); first += n) {
-        n = of.shape[0] - first < most ? of.shape[0] - first : most;
-        struct run_value part = rows_of(&of, first, n);
-        memset(rows, 0, (size_t)part.elements * sizeof *rows); /* of which other processes may have some */
-        code = run_read(l->r, &part, rows, DT_F32, err);
-        for (int64_t i = 0; i < part.elements && !code; i++)
-            lengths[w->init.std > 0 ? i % width : first + i / width] += (double)rows[i] * rows[i];
+    int code = x && lengths ? SNUG_OK : err_no_memory(err, (unsigned long long)most * sizeof *x);
+    for (int64_t first = 0; first < of.elements && !code && run_has(l->r, &of); first += n) {
+        n = of.elements - first < most ? of.elements - first : most;
+        struct run_value part = run_part_of(&of, first, n);
+        memset(x, 0, (size_t)n * sizeof *x); /* of which other processes may have some */
+        code = weight_is_coded(&of) ? coding_read(l->r, &of, l->o->codes, first, n, x, err)
+                                    : run_read(l->r, &part, x, DT_F32, err);
+        for (int64_t i = 0; i < n && !code; i++)
+            lengths[w->init.std > 0 ? (first + i) % width : (first + i) / width] += (double)x[i] * x[i];
     }
     if (!code && (of.rank || of.shards) && l->r->rank && !l->r->ranks)
         code = add_up_processes(l->r, lengths, w->elements, err);
@@ -410,7 +405,7 @@ static int load_lengths(const struct loading *l, const struct run_value *w, stru
         lengths[i] = sqrt(lengths[i]);
     if (!code)
         code = run_write(l->r, w, lengths, DT_F64, w->elements, err);
-    mem_free(rows);
+    mem_free(x);
     mem_free(lengths);
     return code;
 }

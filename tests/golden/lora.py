@@ -46,6 +46,8 @@ CASES = {  # name: (class, folder of the base, task type, settings)
                      dict(quant_type="nf4", use_double_quant=True)),
     "phi3_fp4": (T.AutoModelForCausalLM, "phi3", "CAUSAL_LM", dict(target_modules="all-linear"), dict(quant_type="fp4")),
     "roberta_nf4": (SEQ, "roberta", "SEQ_CLS", dict(), dict(quant_type="nf4")),
+    "llama_nested_dora": (T.AutoModelForCausalLM, "llama", "CAUSAL_LM", dict(target_modules=["q_proj", "gate_proj", "down_proj"], use_dora=True),
+                          dict(quant_type="nf4", use_double_quant=True)),
     "gpt_neox_default": (T.AutoModelForCausalLM, "gpt_neox", "CAUSAL_LM", dict()),
     "gpt_neox_all_linear": (SEQ, "gpt_neox_classes", "SEQ_CLS", dict(target_modules="all-linear")),
 }

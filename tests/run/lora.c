@@ -95,10 +95,9 @@ static void compare_gradients(const char *got, const char *expected, double boun
 static const struct {
     const char *adapter, *base, *type, *nested;
 } quantized[] = {
-    {"llama_nf4", "llama", "nf4", "false"},
-    {"llama_nested", "llama", "nf4", "true"},
-    {"phi3_fp4", "phi3", "fp4", "false"},
-    {"roberta_nf4", "roberta", "nf4", "false"},
+    {"llama_nf4", "llama", "nf4", "false"},        {"llama_nested", "llama", "nf4", "true"},
+    {"phi3_fp4", "phi3", "fp4", "false"},          {"roberta_nf4", "roberta", "nf4", "false"},
+    {"llama_nested_dora", "llama", "nf4", "true"},
 };
 
 static void gradients_above_4_bits_are_those_of_peft(void **state)
@@ -395,6 +394,9 @@ static void a_quantised_base_is_kept_so(void **state)
         const char *one = train_on(base, "one", ARGS("--use-peft"));
         assert_true(file_has(said(), cases[i].kept));
         assert_true(same_adapter(one, train_on(numbers, "two", cases[i].asked)));
+        const char *lengths = train_on(base, "begun", ARGS("--use-peft", "--use-dora"));
+        assert_true(file_has(said(), cases[i].kept));
+        assert_true(same_adapter(lengths, train_on(numbers, "two", ARGS("--use-peft", "--use-dora"))));
         const char *merged = join(folder, "merged_numbers");
         remove_tree(merged);
         expect_snug(0, said(), ARGS("merge", "--model", base, "--adapter", one, "--output-dir", merged), NULL);

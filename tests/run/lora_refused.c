@@ -22,8 +22,6 @@ static void what_does_not_fit_is_refused(void **state)
     const char *bert = fixture("golden/trainer/init");
     refused(2, "--load-in-4bit: weights of 4 bits are not trained; give --use-peft, or --adapter, or leave it out",
             bert, ARGS("--load-in-4bit"));
-    refused(2, "--load-in-4bit: an adapter with lengths (DoRA) takes no weights of 4 bits; leave one of them out", bert,
-            ARGS("--load-in-4bit", "--use-peft", "--use-dora"));
     refused(2,
             "--target-modules q_proj: no linear layer of the model has that name; it has query, key, value, dense, "
             "classifier",

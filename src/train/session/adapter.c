@@ -280,10 +280,6 @@ int session_adapter_match(struct session *s, struct snug_err *err)
     }
     if (!code && a->opened_dir)
         code = check_tensors(s, &g, err);
-    if (!code && s->compile.quantization.wanted && a->config.dora)
-        code =
-            err_set(err, SNUG_ERR_USAGE,
-                    "--load-in-4bit: an adapter with lengths (DoRA) takes no weights of 4 bits; leave one of them out");
     if (!code && s->compile.train)
         note_counts(s, &g);
     s->compile.adapters = &a->set.adapters;

@@ -150,11 +150,10 @@ struct quantization settings_quantization(const struct options *o)
 static struct quantization choose_quantization(struct session *s)
 {
     const struct model_bits *has = &s->dir.bits;
-    bool dora = s->o->use_dora || s->adapter.config.dora;
     if (s->o->load_in_4bit || has->bits != 4)
         return settings_quantization(s->o);
-    if (dora || (s->compile.train && !s->adapter.wanted)) {
-        session_note(s, "the weights of 4 bits are numbers here, as %s", dora ? "DoRA wants them" : "they are trained");
+    if (s->compile.train && !s->adapter.wanted) {
+        session_note(s, "the weights of 4 bits are numbers here, as they are trained");
         return (struct quantization){0};
     }
     return (struct quantization){.wanted = true,
