@@ -394,6 +394,8 @@ static void a_quantised_base_is_kept_so(void **state)
         const char *one = train_on(base, "one", ARGS("--use-peft"));
         assert_true(file_has(said(), cases[i].kept));
         assert_true(same_adapter(one, train_on(numbers, "two", cases[i].asked)));
+        assert_true(same_adapter(one, train_on(base, "two", ARGS("--use-peft", "--load-in-4bit", "false"))));
+        assert_false(file_has(said(), "4 bits for"));
         const char *lengths = train_on(base, "of_rows", ARGS("--use-peft", "--use-dora"));
         assert_true(file_has(said(), cases[i].kept));
         assert_true(same_adapter(lengths, train_on(numbers, "two", ARGS("--use-peft", "--use-dora"))));

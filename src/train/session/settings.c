@@ -150,7 +150,7 @@ struct quantization settings_quantization(const struct options *o)
 static struct quantization choose_quantization(struct session *s)
 {
     const struct model_bits *has = &s->dir.bits;
-    if (s->o->load_in_4bit || has->bits != 4)
+    if (option_given(s->o, load_in_4bit) || has->bits != 4)
         return settings_quantization(s->o);
     if (s->compile.train && !s->adapter.wanted) {
         session_note(s, "the weights of 4 bits are numbers here, as they are trained");
