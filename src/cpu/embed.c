@@ -36,7 +36,7 @@ SIMD void scatter_columns(const struct args_embed_bwd *a, int64_t first, int64_t
     int64_t H = a->dy.shape[1], N = cu[a->cu.shape[0] - 1];
     for (int64_t n = 0; n < N; n++) {
         float *to = (float *)a->dtable.data + ids[n] * H;
-        for (int64_t h = first; h < end; h += VF_LANES)
+        for (int64_t h = first; h < end && ids[n] != a->still - 1; h += VF_LANES)
             vf_put_upto(to, h, vf_get_upto(to, h, end - h, false) + vf_get_upto(a->dy.data, n * H + h, end - h, bf16),
                         end - h, false);
     }

@@ -63,7 +63,17 @@ enum lane {
 };
 
 /* How a weight starts when it is not read from a file, and a state other than as 0. ORDER init */
-enum init_kind { INIT_NONE, INIT_ZERO, INIT_ONE, INIT_NORMAL, INIT_UNIFORM, INIT_FIRST, INIT_LENGTHS, INIT_COUNT };
+enum init_kind {
+    INIT_NONE,
+    INIT_ZERO,
+    INIT_ONE,
+    INIT_NORMAL,
+    INIT_UNIFORM,
+    INIT_FIRST,
+    INIT_LENGTHS,
+    INIT_SINES, /* of a table of positions p, in its first half sin(p w), in its second cos(p w), w = 10000^(-std j) for column j of each */
+    INIT_COUNT
+};
 struct init {
     enum init_kind kind;
     bool head; /* may be absent from a checkpoint: the part that a task adds */
@@ -71,6 +81,7 @@ struct init {
         std; /* of INIT_NORMAL; of INIT_UNIFORM the largest; of INIT_FIRST the first element, the others being 0; of INIT_LENGTHS, which
                  * are those of the vectors that the matrix beside it (MODULE.weight) has for each output, 1 where it is (I,O) */
     int64_t zero_row; /* of an embedding: the padding row, which starts as 0; -1 for none */
+    bool rounded;     /* of INIT_SINES: w and p w are F32 */
 };
 
 struct value {

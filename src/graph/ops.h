@@ -33,13 +33,13 @@
 #define SLOT(op, slot, properties)
 #endif
 
-OP(embed, IN(ids) IN(table) OPT(ids2) OPT(table2) OPT(ids3) OPT(table3) OUT(y), , DIFF,
-   "y[n] = table[ids[n]] + table2[ids2[n]] + table3[ids3[n]]")
+OP(embed, IN(ids) IN(table) OPT(ids2) OPT(table2) OPT(ids3) OPT(table3) OUT(y), INT(still), DIFF,
+   "y[n] = table[ids[n]] + table2[ids2[n]] + table3[ids3[n]]; still: the id of table's row that has no gradient of this, counted from 1; 0: none")
 SLOT(embed, table, SLOT_STORED_TYPE)
 SLOT(embed, table2, SLOT_STORED_TYPE)
 SLOT(embed, table3, SLOT_STORED_TYPE)
-OP(embed_bwd, IN(ids) IN(dy) IN(cu) ACC(dtable), , NONE,
-   "dtable[ids[n]] += dy[n] over the real rows, in the order of n")
+OP(embed_bwd, IN(ids) IN(dy) IN(cu) ACC(dtable), INT(still), NONE,
+   "dtable[ids[n]] += dy[n] over the real rows, in the order of n, but those whose id is still - 1")
 OP(linear, IN(x) IN(w) OPT(b) OPT(add) OUT(y) MAYBE(slope), ACT(act) FLAG(in_out), DIFF,
    "y = act(u) with u = x W^T + b + add; slope = act'(u), for the gradient; W is (O,I), or (I,O) when in_out")
 SLOT(linear, x, SLOT_PITCH)

@@ -131,6 +131,9 @@ struct bart_config {
     enum act act;
     bool scales;      /* embeddings of words, by sqrt(hidden_size) */
     bool norms_first; /* before blocks, and behind each stack */
+    bool norms_words; /* behind the embeddings */
+    bool no_bias;     /* of the logits */
+    enum bart_positions { BART_LEARNED, BART_SINES, BART_SINES_OF_F32 } positions;
     double dropout_activation;
 };
 

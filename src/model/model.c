@@ -17,6 +17,8 @@
     A(gpt_neox)                                                                                                        \
     A(granite)                                                                                                         \
     A(llama)                                                                                                           \
+    A(m2m_100)                                                                                                         \
+    A(marian)                                                                                                          \
     A(mbart)                                                                                                           \
     A(mistral)                                                                                                         \
     A(mixtral)                                                                                                         \
@@ -25,7 +27,8 @@
     A(mt5)                                                                                                             \
     A(olmo2)                                                                                                           \
     A(olmo3)                                                                                                           \
-    A(opt) A(phi) A(phi3) A(qwen2) A(qwen3) A(qwen3_moe) A(roberta) A(smollm3) A(starcoder2) A(t5) A(xlm_roberta)
+    A(opt)                                                                                                             \
+    A(pegasus) A(phi) A(phi3) A(qwen2) A(qwen3) A(qwen3_moe) A(roberta) A(smollm3) A(starcoder2) A(t5) A(xlm_roberta)
 #define DECLARE(name) extern const struct model_arch arch_##name;
 #define ROW(name) &arch_##name,
 ARCHS(DECLARE)

@@ -38,7 +38,11 @@ void grad_embed(struct grads *d, const struct op_embed *n)
         int dtable = grad_target(d, tables[i]);
         if (!dtable)
             continue;
-        struct op_embed_bwd b = {.ids = ids[i], .dy = grad_of(d, n->y), .cu = grad_cu(d, ids[i]), .dtable = dtable};
+        struct op_embed_bwd b = {.ids = ids[i],
+                                 .dy = grad_of(d, n->y),
+                                 .cu = grad_cu(d, ids[i]),
+                                 .dtable = dtable,
+                                 .still = i == 0 ? n->still : 0};
         emit_embed_bwd(d->g, &b);
     }
 }
@@ -88,6 +92,6 @@ void ref_embed_bwd(const struct args_embed_bwd *a, const struct call *c)
         for (int64_t i = 0; i < a->dtable.shape[0] * H; i++)
             dt[i] = 0;
     for (int64_t n = 0; n < cu[a->cu.shape[0] - 1]; n++)
-        for (int64_t h = 0; h < H; h++)
+        for (int64_t h = 0; h < H && id[n] != a->still - 1; h++)
             dt[id[n] * H + h] += dy[n * H + h];
 }

@@ -199,10 +199,10 @@ int weights_check(const struct model_dir *d, const struct run *r, const struct m
     for (size_t i = 0; i < n && !code; i++) {
         const struct model_tensor *t = weights_find(d, c, w[i].name);
         bool anew = o->new_head && model_is_of_head(c, w[i].name);
-        missing.of += !w[i].init.head;
+        missing.of += !w[i].init.head && !weight_is_calculated(&w[i]);
         if (t)
             used[t - d->tensors] = true;
-        if (adapter_tensor(o, w[i].name))
+        if (adapter_tensor(o, w[i].name) || weight_is_calculated(&w[i]))
             continue;
         if (t && !anew) {
             code = weights_check_tensor(t, w[i].ndim, w[i].shape, err);
@@ -268,9 +268,23 @@ static void fill_random(const struct run_value *w, uint64_t seed, int threads, i
     }
 }
 
+static void fill_sines(const struct run_value *w, int64_t first, int64_t n, float *to)
+{
+    int64_t width = w->shape[1], half = (width + 1) / 2;
+    for (int64_t i = first; i < first + n; i++) {
+        int64_t p = i / width, j = i % width % half;
+        double step = pow(1e4, -w->init.std * (double)j), angle = (double)p * step;
+        if (w->init.rounded)
+            angle = (double)((float)p * (float)step);
+        to[i - first] = (float)(i % width < half ? sin(angle) : cos(angle));
+    }
+}
+
 static void fill_new(const struct run_value *w, uint64_t seed, int threads, int64_t first, int64_t n, float *to)
 {
-    if (w->init.kind == INIT_NORMAL || w->init.kind == INIT_UNIFORM)
+    if (w->init.kind == INIT_SINES)
+        fill_sines(w, first, n, to);
+    else if (w->init.kind == INIT_NORMAL || w->init.kind == INIT_UNIFORM)
         fill_random(w, seed, threads, first, n, to);
     else
         for (int64_t i = 0; i < n; i++)
@@ -425,7 +439,7 @@ int weights_load(struct model_dir *d, struct run *r, const struct model_config *
     for (size_t i = 0; i < n && !code; i++) {
         const struct model_tensor *t = weights_find(d, c, w[i].name), *own = adapter_tensor(o, w[i].name);
         bool anew = o->new_head && model_is_of_head(c, w[i].name);
-        code = load_weight(&l, &w[i], own ? own : anew ? NULL : t, err);
+        code = load_weight(&l, &w[i], own ? own : anew || weight_is_calculated(&w[i]) ? NULL : t, err);
     }
     for (size_t i = 0; i < n && !code; i++)
         if (w[i].init.kind == INIT_LENGTHS && !adapter_tensor(o, w[i].name))

@@ -525,6 +525,9 @@ const struct op_case op_cases[] = {
     {CASE(dequantize, "nested", NESTED(20, 1, 10, 128))},
     {CASE(dequantize, "nested, several groups", NESTED(600, 3, 75, 512), .table = QUANT_FP4)},
     {CASE(dequantize, "experts", CODED(6, 2, 3, 64))},
+    {CASE(embed_bwd, "a row that stays", EMBED_BWD(40, 3, 21, 2), .still = 2), LENGTHS(19, 21)},
+    {CASE(embed_bwd, "a row of thousands that stays", EMBED_BWD(3000, 2, 16, 1), .still = 1), LENGTHS(2900),
+     .long_only = true},
 };
 
 const int n_op_cases = (int)(sizeof op_cases / sizeof *op_cases);

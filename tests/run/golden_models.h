@@ -101,6 +101,9 @@ static const struct model {
     {"bart_classes", CLASSES},
     {"mbart_classes", CLASSES},
     {"mbart", TARGETS},
+    {"marian", TARGETS},
+    {"pegasus", TARGETS},
+    {"m2m_100", TARGETS},
     {"mbart_plain", TARGETS},
 };
 enum { N_MODELS = sizeof models / sizeof *models };

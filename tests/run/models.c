@@ -78,7 +78,10 @@ static const struct model {
               {"bart_classes", true},
               {"mbart_classes", true},
               {"mbart", false},
-              {"mbart_plain", false}};
+              {"mbart_plain", false},
+              {"marian", false},
+              {"pegasus", false},
+              {"m2m_100", false}};
 enum { N_MODELS = sizeof models / sizeof *models };
 
 #define RUN(m, on)                                                                                                     \

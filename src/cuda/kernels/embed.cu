@@ -147,6 +147,7 @@ struct runs {
     float *partial; /* (chunks, 2, H): the first run of a chunk that began earlier, the last one that goes on */
     float *dtable;
     bool add;
+    int32_t still; /* an id whose rows count nothing */
     int64_t B, H;
 };
 
@@ -193,13 +194,13 @@ __global__ void __launch_bounds__(RUN_THREADS) sum_runs_kernel(const struct runs
             float v[N];
             if (at + i >= end)
                 break;
+            int32_t id = id_of(keys[1 + at + i]);
             unpack<T, N>(v, rows[i]);
 #pragma unroll
             for (int k = 0; k < N; k++)
-                sum[k] += v[k];
+                sum[k] += id == r.still ? 0 : v[k];
             if (!stops[i])
                 continue;
-            int32_t id = id_of(keys[1 + at + i]);
             bool first = earlier && id == id_of(keys[1]);
             if (whole[i] && r.add) {
                 unpack<float, N>(v, old[i]);
@@ -304,6 +305,7 @@ extern "C" int cuda_embed_bwd(const struct args_embed_bwd *a, const struct cuda_
                      .partial = (float *)(space + 2 * keys_bytes(N)),
                      .dtable = (float *)a->dtable.data,
                      .add = a->dtable.add,
+                     .still = (int32_t)a->still - 1,
                      .B = a->cu.shape[0] - 1,
                      .H = a->dy.shape[1]};
     if (!r.dtable)

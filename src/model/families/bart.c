@@ -1,19 +1,26 @@
-/* BART (Lewis et al., arXiv 1910.13461) and mBART (Liu et al., arXiv 2001.08210) as transformers' modeling_bart and modeling_mbart: an
- * encoder and a decoder of BERT's kind with learned positions and biases. BART's norms stand behind each block; mBART's before it, and
- * behind each stack. The output is a product with the input's embeddings, with a bias that is not trained. A classifier's decoder reads the
- * text that its encoder reads, one token later, and the head what the decoder makes of the end token. */
+/* BART (Lewis et al., arXiv 1910.13461) and its relatives as transformers' modeling_bart and so on: an encoder and a decoder of BERT's
+ * kind. The output is a product with the input's embeddings, with a bias that is not trained. A classifier's decoder reads the text that
+ * its encoder reads, one token later, and the head what the decoder makes of the end token.
+ *
+ *                                                   positions    norms                                 behind the embeddings
+ *     BART                                          learned      behind each block                     a norm
+ *     mBART (Liu et al., arXiv 2001.08210)          learned      before each block, behind each stack  a norm
+ *     Marian (Junczys-Dowmunt et al., 1804.00344)   sines        behind each block                     nothing
+ *     Pegasus (Zhang et al., arXiv 1912.08777)      sines        before each block, behind each stack  nothing
+ *     M2M-100 (Fan et al., 2010.11125), NLLB (Costa-jussa et al., 2207.04672): as Pegasus, without the bias */
 #include "model/encoder.h"
 
 #include <math.h>
 
 #define WORDS "model.shared.weight"
 
-enum { FIRST_POSITION = 2 }; /* the tables of positions have two rows more, which nobody reads */
+enum { FIRST_POSITION = 2 }; /* those tables of positions have two rows more, which nobody reads */
 
+/* What a class has where its config.json says nothing is there before. */
 static int read_config(json_t *o, const char *path, struct model_config *c, struct snug_err *err)
 {
     struct bart_config *own = &c->own.bart;
-    c->pad_id = 1, c->end_id = 2, c->longest = 1024, c->init_std = 0.02;
+    c->longest = 1024, c->init_std = 0.02;
     c->dropout_hidden = 0.1;
     TRY(json_get_int(o, path, "d_model", true, 1, 1 << 20, &c->hidden_size, err));
     TRY(json_get_int(o, path, "encoder_layers", true, 1, MAX_LAYERS / 2, &c->stack_layers, err));
@@ -34,28 +41,70 @@ static int read_config(json_t *o, const char *path, struct model_config *c, stru
     TRY(json_get_real(o, path, "classifier_dropout", false, 0, 0.999, &c->dropout_classifier, err));
     TRY(json_get_real(o, path, "activation_dropout", false, 0, 0.999, &own->dropout_activation, err));
     TRY(json_get_bool(o, path, "scale_embedding", false, &own->scales, err));
-    TRY(config_act(o, path, "activation_function", ACT_gelu, &own->act, err));
+    TRY(config_act(o, path, "activation_function", own->act, &own->act, err));
     TRY(config_tied(o, path, c, err));
     c->dropout_embedding = c->dropout_hidden;
-    c->first_position = FIRST_POSITION;
     return config_check_heads(c, path, "d_model", "encoder_attention_heads", err);
 }
 
-static int config(json_t *o, const char *path, struct model_config *c, struct snug_err *err)
+/* As most of them have it: the decoder reads the same token before each target. */
+static int read_with_start(json_t *o, const char *path, struct model_config *c, struct snug_err *err)
 {
-    c->writes_after = 2;
     TRY(read_config(o, path, c, err));
     c->start_id = c->writes_after;
     return SNUG_OK;
 }
 
+static int config(json_t *o, const char *path, struct model_config *c, struct snug_err *err)
+{
+    c->pad_id = 1, c->end_id = 2, c->writes_after = 2, c->first_position = FIRST_POSITION;
+    c->own.bart = (struct bart_config){.act = ACT_gelu, .norms_words = true};
+    return read_with_start(o, path, c, err);
+}
+
 /* A target's last token, which may be its language, is what the decoder reads first. */
 static int mbart_config(json_t *o, const char *path, struct model_config *c, struct snug_err *err)
 {
-    c->own.bart.norms_first = true;
+    c->pad_id = 1, c->end_id = 2, c->first_position = FIRST_POSITION;
+    c->own.bart = (struct bart_config){.act = ACT_gelu, .norms_words = true, .norms_first = true};
     c->start_id = START_IS_LAST;
     TRY(json_get_int(o, path, "bos_token_id", false, 0, 1 << 24, &c->writes_after, err));
     return read_config(o, path, c, err);
+}
+
+static int marian_config(json_t *o, const char *path, struct model_config *c, struct snug_err *err)
+{
+    int64_t words;
+    c->pad_id = 58100, c->end_id = 0, c->writes_after = 58100;
+    c->own.bart = (struct bart_config){.act = ACT_gelu, .positions = BART_SINES};
+    TRY(read_with_start(o, path, c, err));
+    words = c->vocab_size;
+    TRY(json_get_int(o, path, "decoder_vocab_size", false, 1, 1 << 24, &words, err));
+    if (words != c->vocab_size)
+        return err_set(err, SNUG_ERR_INPUT,
+                       "%s: decoder_vocab_size is %lld, not vocab_size, which is not supported; use "
+                       "a model with one vocabulary",
+                       path, (long long)words);
+    return SNUG_OK;
+}
+
+static int pegasus_config(json_t *o, const char *path, struct model_config *c, struct snug_err *err)
+{
+    c->pad_id = 0, c->end_id = 1, c->writes_after = 0;
+    c->own.bart = (struct bart_config){.act = ACT_gelu, .positions = BART_SINES, .norms_first = true};
+    return read_with_start(o, path, c, err);
+}
+
+/* Its class drops layers where config.json does not say how many. */
+static int m2m_100_config(json_t *o, const char *path, struct model_config *c, struct snug_err *err)
+{
+    double drops;
+    c->pad_id = 1, c->end_id = 2, c->writes_after = 2, c->first_position = FIRST_POSITION, c->dropout_attention = 0.1;
+    c->own.bart = (struct bart_config){
+        .act = ACT_relu, .positions = BART_SINES_OF_F32, .norms_first = true, .scales = true, .no_bias = true};
+    TRY(json_get_real(o, path, "encoder_layerdrop", true, 0, 1, &drops, err));
+    TRY(json_get_real(o, path, "decoder_layerdrop", true, 0, 1, &drops, err));
+    return read_with_start(o, path, c, err);
 }
 
 /* What is a stack's own. What goes through its layers is `res` + dropout(`branch`), or `res` where branch is 0. */
@@ -67,16 +116,29 @@ struct stack {
     int res, branch;
 };
 
+/* Sines are calculated, and no file has to have them. */
+static int positions_of(struct build *b, const struct stack *s)
+{
+    const struct model_config *c = b->c;
+    enum bart_positions kind = c->own.bart.positions;
+    double half = (double)(c->hidden_size / 2);
+    struct init sines = {.kind = INIT_SINES, .zero_row = -1, .std = 1 / half};
+    if (kind == BART_SINES_OF_F32)
+        sines.std = 1 / (half - 1), sines.rounded = true;
+    int id = WEIGHT(b, kind == BART_LEARNED ? b->normal : sines, graph_name(b->g, "%s.embed_positions.weight", s->name),
+                    DIM(c->first_position + c->longest), DIM(c->hidden_size));
+    if (id)
+        graph_value(b->g, id)->frozen = kind != BART_LEARNED;
+    return id;
+}
+
 static int embeddings(struct build *b, const struct stack *s)
 {
     const struct model_config *c = b->c;
-    const struct dim H = DIM(c->hidden_size);
     struct init words = b->normal;
     words.zero_row = c->pad_id;
-    int table = WEIGHT(b, words, WORDS, DIM(c->vocab_size), H);
-    int positions = WEIGHT(b, b->normal, graph_name(b->g, "%s.embed_positions.weight", s->name),
-                           DIM(FIRST_POSITION + c->longest), H);
-    struct op_embed e = {.ids = s->ids, .table = table};
+    int table = WEIGHT(b, words, WORDS, DIM(c->vocab_size), DIM(c->hidden_size)), positions = positions_of(b, s);
+    struct op_embed e = {.ids = s->ids, .table = table, .still = c->pad_id + 1};
     int v;
     if (c->own.bart.scales) {
         struct op_embed p = {.ids = s->positions, .table = positions};
@@ -92,7 +154,8 @@ static int embeddings(struct build *b, const struct stack *s)
         emit_embed(b->g, &e);
         v = e.y;
     }
-    v = build_norm(b, v, graph_name(b->g, "%s.layernorm_embedding", s->name), (struct norm_options){.eps = 1e-5}).y;
+    if (c->own.bart.norms_words)
+        v = build_norm(b, v, graph_name(b->g, "%s.layernorm_embedding", s->name), (struct norm_options){.eps = 1e-5}).y;
     return build_dropout(b, v, s->coords, build_p(b, c->dropout_hidden));
 }
 
@@ -230,7 +293,8 @@ static int seq2seq_lm(struct build *b, int v)
     struct init bias = b->zero;
     bias.head = true;
     struct op_linear n = {.x = v, .w = graph_find(b->g, WORDS)};
-    n.b = WEIGHT(b, bias, "final_logits_bias", DIM(b->c->vocab_size));
+    if (!b->c->own.bart.no_bias)
+        n.b = WEIGHT(b, bias, "final_logits_bias", DIM(b->c->vocab_size));
     if (n.b)
         graph_value(b->g, n.b)->frozen = graph_value(b->g, n.b)->row = true;
     emit_linear(b->g, &n);
@@ -260,17 +324,22 @@ static const struct refused refused[] = {
      .kind = REFUSED_UNLIKE,
      .words = {"encoder_attention_heads"},
      .like = encoder_heads},
+    {.key = "share_encoder_decoder_embeddings", .kind = REFUSED_FALSE},
     {0},
 };
 
+#define WRITER(class) [MODEL_SEQ2SEQ_LM] = {.class_name = class, .logits = seq2seq_lm}
 #define HEADS(prefix)                                                                                                  \
     {                                                                                                                  \
         [MODEL_SEQUENCE_CLASSIFICATION] = {.class_name = prefix "ForSequenceClassification",                           \
                                            .weight = "classification_head.out_proj.weight",                            \
                                            .logits = classifier},                                                      \
-        [MODEL_SEQ2SEQ_LM] = {.class_name = prefix "ForConditionalGeneration", .logits = seq2seq_lm},                  \
+        WRITER(prefix "ForConditionalGeneration"),                                                                     \
     }
-static const struct model_head heads[MODEL_COUNT] = HEADS("Bart"), mbart_heads[MODEL_COUNT] = HEADS("MBart");
+static const struct model_head heads[MODEL_COUNT] = HEADS("Bart"), mbart_heads[MODEL_COUNT] = HEADS("MBart"),
+                               marian_heads[MODEL_COUNT] = {WRITER("MarianMTModel")},
+                               pegasus_heads[MODEL_COUNT] = {WRITER("PegasusForConditionalGeneration")},
+                               m2m_100_heads[MODEL_COUNT] = {WRITER("M2M100ForConditionalGeneration")};
 
 #define ARCH(type, prefix, its_heads, its_config, its_known)                                                           \
     {                                                                                                                  \
@@ -283,3 +352,9 @@ const struct model_arch arch_bart =
     ARCH("bart", "Bart", heads, config, "bart-base, bart-large-cnn, bart-large-mnli, distilbart-cnn-12-6");
 const struct model_arch arch_mbart = ARCH("mbart", "MBart", mbart_heads, mbart_config,
                                           "mbart-large-cc25, mbart-large-50, mbart-large-50-many-to-many-mmt");
+const struct model_arch arch_marian =
+    ARCH("marian", "Marian", marian_heads, marian_config, "opus-mt-en-de, opus-mt-fr-en, opus-mt-mul-en");
+const struct model_arch arch_pegasus =
+    ARCH("pegasus", "Pegasus", pegasus_heads, pegasus_config, "pegasus-xsum, pegasus-cnn_dailymail, pegasus-large");
+const struct model_arch arch_m2m_100 =
+    ARCH("m2m_100", "M2M100", m2m_100_heads, m2m_100_config, "nllb-200-distilled-600M, nllb-200-1.3B, m2m100_418M");

@@ -5,7 +5,7 @@ A NAME_adapter is the model NAME with an adapter of PEFT's, which is made too wh
 A name of ../make.py whose folder is not here gets one: that configuration with longer inputs and untied output embeddings (but
 encoder-decoders as they are), weights large enough for prompts to go their own ways, and prompts.
 
-The files of gpt2 and mistral are of transformers 5.17.0 and torch 2.11.0, those of gemma, granite, olmo3, opt, opt_projected, phi and starcoder2 of 5.24.0 and 2.15.0, the others
+The files of gpt2 and mistral are of transformers 5.17.0 and torch 2.11.0, those of gemma, granite, m2m_100, marian, olmo3, opt, opt_projected, pegasus, phi and starcoder2 of 5.24.0 and 2.15.0, the others
 of 5.23.0 and 2.15.0; in float64 on a CPU. Each
 result was the same in float32 and with weights disturbed by 1e-5, so that no choice was close.
 """
@@ -14,6 +14,7 @@ import peft, torch, transformers as T
 
 here = os.path.dirname(os.path.abspath(__file__))
 LENGTHS = [1, 2, 3, 5, 8, 13, 17]
+OF_BART = ("bart", "mbart", "marian", "pegasus", "m2m_100")
 
 
 def kind(d):
@@ -26,7 +27,8 @@ def disturb(model, by, seed):
     g = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for p in model.parameters():
-            p.add_(torch.randn(p.shape, generator=g).to(p.dtype) * by)
+            if p.requires_grad:  # else it is a table of sines
+                p.add_(torch.randn(p.shape, generator=g).to(p.dtype) * by)
     return model
 
 
@@ -37,10 +39,14 @@ def make(d, name, seed):
         c.tie_word_embeddings &= cfg.is_encoder_decoder
     torch.manual_seed(seed)
     model = disturb(kind(os.path.join(here, "..", name))[0].from_config(cfg, dtype=torch.float32), 0.5, seed)
-    if cfg.model_type in ("bart", "mbart"):  # whose output is normed and tied: it would say what it reads
-        last = model.model.decoder.layer_norm if cfg.model_type == "mbart" else model.model.decoder.layers[-1].final_layer_norm
+    if cfg.model_type in OF_BART:  # whose output is normed and tied: it would say what it reads
+        decoder = model.model.decoder
+        last = decoder.layer_norm if hasattr(decoder, "layer_norm") else decoder.layers[-1].final_layer_norm
         torch.nn.init.normal_(last.weight)
-        torch.nn.init.normal_(model.model.decoder.embed_positions.weight, std=3)
+        if "bart" in cfg.model_type:
+            torch.nn.init.normal_(decoder.embed_positions.weight, std=3)
+        else:  # sines, which then count
+            model.model.shared.weight.data.mul_(0.25)
     own = model.generation_config
     if cfg.model_type == "mbart":  # the end token first, then the language
         own.decoder_start_token_id, own.forced_bos_token_id = 2, 5
@@ -98,8 +104,8 @@ for name in sys.argv[1:]:
     if name.endswith("_adapter") and not os.path.exists(d):
         make_adapter(d, d.removesuffix("_adapter"))
     new, seed, made = not os.path.exists(d), 13, None
-    enough = 5 if name in ("bart", "mbart") else 10
-    while new and len({t for ids in made or [] for t in ids}) < enough:  # a model that says little shows little
+    enough = 5 if name in OF_BART else 10
+    while new and (len({t for ids in made or [] for t in ids}) < enough or max(len(set(ids)) for ids in made) < 4):  # a model that says little shows little
         make(d, name, seed)
         made, seed = stable(d), seed + 1
     made = made or stable(d)
