@@ -189,8 +189,18 @@ int tokenizer_has_file(const struct io *io, const char *path, bool *has, struct 
     return *has || errno == ENOENT || errno == ENOTDIR ? 0 : err_errno(err, SNUG_ERR_IO, path, "look for it", errno);
 }
 
-static int no_tokenizer(const char *dir, struct snug_err *err)
+static int no_tokenizer(const struct io *io, struct tokenizer *t, const char *dir, struct snug_err *err)
 {
+    const char *pair = arena_printf(&t->arena, "%s/source.spm", dir);
+    bool is_pair;
+    if (!pair)
+        return err_no_memory(err, strlen(dir) + 16);
+    TRY(tokenizer_has_file(io, pair, &is_pair, err));
+    if (is_pair)
+        return err_set(err, SNUG_ERR_INPUT,
+                       "%s: Marian's pair of SentencePiece models is not read; give token ids, input_ids and labels "
+                       "in .safetensors, in place of texts",
+                       pair);
     return err_set(
         err, SNUG_ERR_INPUT,
         "%s: no tokenizer: neither tokenizer.json nor vocab.txt nor a sentencepiece model is there; save the "
@@ -244,7 +254,7 @@ static int open_files(struct tokenizer *t, const struct io *io, const char *dir,
     while (from >= FIRST_SPM && from < NAMES && !has[from])
         from++;
     if (from == NAMES)
-        return no_tokenizer(dir, err);
+        return no_tokenizer(io, t, dir, err);
     TRY(tokenizer_config_read(c, io, t, err));
     t->path = path[from];
     if (from == JSON)

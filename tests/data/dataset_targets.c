@@ -49,6 +49,28 @@ static void sides_are_tokenized_alone(void **state)
     }
 }
 
+/* As the hub's data of translations have them; what a member of the row itself is called comes first. */
+static void columns_may_lie_in_objects(void **state)
+{
+    (void)state;
+    struct dataset_options o = pairs();
+    o.text_column = "pair.en", o.target_column = "pair.of.de";
+    write_data("a.jsonl", "{\"id\":1,\"pair\":{\"en\":\"my card\",\"of\":{\"de\":\"pay\"}}}\n"
+                          "{\"id\":2,\"pair\":{\"of\":{\"de\":\"my\"},\"en\":\"card\"}}\n");
+    struct dataset d = opened(&o);
+    assert_int_equal(d.n_rows, 2);
+    assert_int_equal(d.sources[0], 4);
+    assert_int_equal(d.sources[1], 3);
+    assert_int_equal(d.ids[1], tokenizer_id(tokenizer, "my"));
+    assert_int_equal(d.ids[5], tokenizer_id(tokenizer, "pay"));
+    dataset_close(&d);
+    o.target_column = "pair.en.x";
+    write_data("a.jsonl", "{\"pair.en\":\"card\",\"pair\":{\"en\":{\"x\":\"pay\"}}}\n");
+    d = opened(&o);
+    assert_int_equal(d.ids[1], tokenizer_id(tokenizer, "card"));
+    dataset_close(&d);
+}
+
 /* As transformers' shift_tokens_right makes decoder_input_ids of labels. */
 static void a_decoder_reads_what_it_has_written(void **state)
 {
@@ -185,9 +207,13 @@ static void what_is_missing_is_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sides_are_tokenized_alone),     cmocka_unit_test(a_decoder_reads_what_it_has_written),
-        cmocka_unit_test(the_largest_sides_are_known),   cmocka_unit_test(the_cache_and_a_split_keep_sources),
-        cmocka_unit_test(labels_of_tensors_are_targets), cmocka_unit_test(what_is_missing_is_named),
+        cmocka_unit_test(sides_are_tokenized_alone),
+        cmocka_unit_test(columns_may_lie_in_objects),
+        cmocka_unit_test(a_decoder_reads_what_it_has_written),
+        cmocka_unit_test(the_largest_sides_are_known),
+        cmocka_unit_test(the_cache_and_a_split_keep_sources),
+        cmocka_unit_test(labels_of_tensors_are_targets),
+        cmocka_unit_test(what_is_missing_is_named),
     };
     return cmocka_run_group_tests_name("dataset-targets", tests, set_up, tear_down);
 }

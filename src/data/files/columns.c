@@ -1,6 +1,7 @@
 #include "data/files/columns.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -144,6 +145,17 @@ void columns_free(struct columns *c)
     *c = (struct columns){0};
 }
 
+json_t *columns_value(json_t *row, const char *name)
+{
+    json_t *value = json_object_get(row, name);
+    char outer[256];
+    for (const char *dot = strchr(name, '.'); !value && dot; dot = strchr(dot + 1, '.')) {
+        int n = snprintf(outer, sizeof outer, "%.*s", (int)(dot - name), name);
+        value = n < (int)sizeof outer ? columns_value(json_object_get(row, outer), dot + 1) : NULL;
+    }
+    return value;
+}
+
 /* ---- those that an option names ---- */
 
 /* As written; else in another case, if only one column is called so. */
@@ -169,9 +181,13 @@ static int no_column(const struct columns *c, const char *path, const char *name
     return code;
 }
 
-static int named(const struct columns *c, const char *path, const char *name, int *column, struct snug_err *err)
+static int named(struct columns *c, const char *path, const char *name, int *column, struct snug_err *err)
 {
     *column = find_named(c, name);
+    if (*column < 0 && columns_value(c->row, name)) {
+        TRY(columns_add(c, path, name, err));
+        *column = c->n - 1;
+    }
     return *column < 0 ? no_column(c, path, name, err) : SNUG_OK;
 }
 
@@ -315,9 +331,10 @@ static void guess_label(struct columns *c)
 int columns_find(struct columns *c, const struct dataset_options *o, bool labels, struct snug_err *err)
 {
     c->text = c->pair = -1;
-    c->labels = arena_alloc(&c->arena, (size_t)(c->n + 1) * sizeof *c->labels);
+    size_t most = (size_t)c->n + 1 + (o->label_column ? strlen(o->label_column) : 0); /* with those in objects */
+    c->labels = arena_alloc(&c->arena, most * sizeof *c->labels);
     if (!c->labels)
-        return err_no_memory(err, (size_t)c->n * sizeof *c->labels);
+        return err_no_memory(err, most * sizeof *c->labels);
     if (o->task == TASK_SEQ2SEQ)
         return find_target(c, o, err);
     if (o->sources)

@@ -5,6 +5,8 @@
 #include "base/str.h"
 #include "data/dataset.h"
 
+#include <jansson.h>
+
 /* What a row is. Of JSON only, and of CoNLL files; others are texts. */
 enum row_form {
     ROWS_TEXT,
@@ -27,6 +29,7 @@ struct columns {
     enum row_form form;
     int turns, completion;            /* indices of the columns that the form names */
     bool text_guessed, label_guessed; /* found by a name that is not snug's own: text, text_pair, label, labels */
+    json_t *row;                      /* the first one, where it is an object, while columns are found; borrowed */
     bool target_is_label;             /* the target was found by a name that labels have first of all */
     struct arena arena;
 };
@@ -35,7 +38,10 @@ struct columns {
 int columns_add(struct columns *c, const char *path, const char *name, struct snug_err *err);
 void columns_free(struct columns *c);
 
-/* Finds the columns that `o` names, in any case where no other is meant, and for the rest those with usual names, in any
+/* What a row has in a column. A name that is no member's own may go on in objects: that of {"a": {"b": 1}} is a.b. NULL: nothing. */
+json_t *columns_value(json_t *row, const char *name);
+
+/* Finds the columns that `o` names, in any case where no other is meant, or those in objects of the first row, and for the rest those with usual names, in any
  * case, with or without _, - and blanks. Of the label only if `labels`. SNUG_ERR_INPUT when one that `o` names is not
  * there; one that is looked for by its name may be missing. */
 int columns_find(struct columns *c, const struct dataset_options *o, bool labels, struct snug_err *err);

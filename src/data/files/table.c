@@ -129,20 +129,15 @@ static int look_within(struct table *t, struct snug_err *err)
     char name[64];
     json_object_foreach(t->object, key, value)
     {
-        object = object ? object : json_is_object(value) ? key : NULL;
+        object = object ? object : json_object_size(value) ? key : NULL;
         rows = rows ? rows : json_is_object(json_array_get(value, 0)) ? key : NULL;
     }
     snprintf(name, sizeof name, "%s", object ? object : rows ? rows : "");
-    if (object && !objects_jq(&t->objects))
-        return err_set(err, SNUG_ERR_INPUT,
-                       "%s: its '%s' is an object, whose members are no columns; make them some, with datasets: "
-                       "load_dataset(...).flatten()",
-                       t->path, name);
     if (object)
         return err_set(err, SNUG_ERR_INPUT,
-                       "%s: its '%s' is an object, whose members are no columns; make them some, with: jq -c '. + "
-                       ".[\"%s\"]'",
-                       t->path, name, name);
+                       "%s: its '%s' is an object; name its members with the options for columns, as in --text-column "
+                       "%s.%s",
+                       t->path, name, name, json_object_iter_key(json_object_iter(json_object_get(t->object, object))));
     if (!rows || !objects_was_only_row(&t->objects))
         return SNUG_OK;
     return err_set(err, SNUG_ERR_INPUT,
@@ -188,7 +183,9 @@ static int no_usual_column(struct table *t, const char *what, struct snug_err *e
 static int find_columns(struct table *t, enum table_labels labels, struct snug_err *err)
 {
     struct columns *c = &t->columns;
+    c->row = t->object;
     int code = columns_find(c, t->o, labels != TABLE_NO_LABELS, err);
+    c->row = NULL;
     if (!code)
         TRY(word_columns_find(t, labels, err));
     if (c->form == ROWS_WORDS)
@@ -398,7 +395,7 @@ static int next_csv(struct table *t, struct snug_err *err)
 
 static int json_text(struct table *t, int column, const char **text, size_t *bytes, struct snug_err *err)
 {
-    json_t *v = json_object_get(t->object, t->columns.names[column]);
+    json_t *v = columns_value(t->object, t->columns.names[column]);
     char room[64];
     if (!json_is_string(v)) {
         bool values = json_object_get(v, "0") || json_array_size(v) > 1; /* of a column, as pandas' to_json writes it */
@@ -434,7 +431,7 @@ static int next_of_objects(struct table *t, struct snug_err *err)
     if (c->pair >= 0 && c->form == ROWS_TEXT)
         TRY(json_text(t, c->pair, &t->row_pair, &t->pair_bytes, err));
     for (int i = 0; i < c->n_labels; i++) {
-        t->label_jsons[i] = json_object_get(t->object, c->names[c->labels[i]]);
+        t->label_jsons[i] = columns_value(t->object, c->names[c->labels[i]]);
         if (!t->label_jsons[i])
             return err_at(err, SNUG_ERR_INPUT, t->place, "no '%s'; every row needs a label", c->names[c->labels[i]]);
     }
