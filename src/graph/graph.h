@@ -84,6 +84,12 @@ struct init {
     bool rounded;     /* of INIT_SINES: w and p w are F32 */
 };
 
+/* Whether it says all there is to know: a file's tensor for such a weight is not looked at. */
+static inline bool init_is_whole(const struct init *i)
+{
+    return i->kind == INIT_SINES;
+}
+
 struct value {
     const char *name; /* weights: as in safetensors; inputs, states and gradients have one too; else NULL */
     struct dim shape[MAX_DIMS];

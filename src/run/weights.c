@@ -199,10 +199,10 @@ int weights_check(const struct model_dir *d, const struct run *r, const struct m
     for (size_t i = 0; i < n && !code; i++) {
         const struct model_tensor *t = weights_find(d, c, w[i].name);
         bool anew = o->new_head && model_is_of_head(c, w[i].name);
-        missing.of += !w[i].init.head && !weight_is_calculated(&w[i]);
+        missing.of += !w[i].init.head && !init_is_whole(&w[i].init);
         if (t)
             used[t - d->tensors] = true;
-        if (adapter_tensor(o, w[i].name) || weight_is_calculated(&w[i]))
+        if (adapter_tensor(o, w[i].name) || init_is_whole(&w[i].init))
             continue;
         if (t && !anew) {
             code = weights_check_tensor(t, w[i].ndim, w[i].shape, err);
@@ -439,7 +439,7 @@ int weights_load(struct model_dir *d, struct run *r, const struct model_config *
     for (size_t i = 0; i < n && !code; i++) {
         const struct model_tensor *t = weights_find(d, c, w[i].name), *own = adapter_tensor(o, w[i].name);
         bool anew = o->new_head && model_is_of_head(c, w[i].name);
-        code = load_weight(&l, &w[i], own ? own : anew || weight_is_calculated(&w[i]) ? NULL : t, err);
+        code = load_weight(&l, &w[i], own ? own : anew || init_is_whole(&w[i].init) ? NULL : t, err);
     }
     for (size_t i = 0; i < n && !code; i++)
         if (w[i].init.kind == INIT_LENGTHS && !adapter_tensor(o, w[i].name))

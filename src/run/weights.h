@@ -22,12 +22,6 @@ struct weight_options {
     bool trained_head; /* what may be new is missing all the same, SNUG_ERR_USAGE */
     bool replaced;     /* by a checkpoint's: what is new stays so for no step, and is not noted */
 };
-/* Whether a weight is calculated, whatever a file has for it. */
-static inline bool weight_is_calculated(const struct run_value *w)
-{
-    return w->init.kind == INIT_SINES;
-}
-
 int weights_check(const struct model_dir *d, const struct run *r, const struct model_config *c,
                   const struct weight_options *o, struct snug_err *err);
 

@@ -66,7 +66,7 @@ static int list_tensors(const struct session *s, struct export_source *e, struct
     *n = 0;
     for (size_t i = 0; i < e->n; i++) {
         const struct run_value *v = &e->values[i];
-        bool left_out = weight_is_calculated(v) && !weights_find(&s->dir, &s->model, v->name);
+        bool left_out = init_is_whole(&v->init) && !weights_find(&s->dir, &s->model, v->name);
         if (left_out || (s->adapter.wanted && v->frozen))
             continue;
         file_name(s, v->name, name);

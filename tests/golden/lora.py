@@ -40,6 +40,7 @@ CASES = {  # name: (class, folder of the base, task type, settings)
     "mixtral_experts": (T.AutoModelForCausalLM, "mixtral_balanced", "CAUSAL_LM", dict(target_modules=[], target_parameters=["experts.down_proj"], use_rslora=True)),
     "qwen3_moe_all_linear": (T.AutoModelForCausalLM, "qwen3_moe", "CAUSAL_LM", dict(target_modules="all-linear")),
     "mixtral_layers": (T.AutoModelForCausalLM, "mixtral_balanced", "CAUSAL_LM", dict(target_modules=["w1", "w2", "w3", "gate", "v_proj"])),
+    "m2m_100_qv": (T.AutoModelForSeq2SeqLM, "m2m_100", "SEQ_2_SEQ_LM", dict(target_modules=["q_proj", "v_proj"])),
     # the base in 4 bits, as bitsandbytes has it: settings of BitsAndBytesConfig
     "llama_nf4": (T.AutoModelForCausalLM, "llama", "CAUSAL_LM", dict(target_modules=["q_proj", "v_proj", "gate_proj", "down_proj"]), dict(quant_type="nf4")),
     "llama_nested": (T.AutoModelForCausalLM, "llama", "CAUSAL_LM", dict(target_modules=["q_proj", "k_proj", "v_proj", "o_proj"]),

@@ -179,7 +179,7 @@ static void a_frozen_weight_is_narrow_where_all_take_it_so(void **state)
     "%3 weight " a "[4,4] \"q.weight\" layer=1 in keep frozen\n"                                                       \
     "%4 weight F32[4,4] \"k.weight\" layer=1 in keep\n"
     text_becomes(WEIGHTS_OF("F32") "%5 activation F32[T,4] layer=1\n"
-                                   "embed(ids=%1 table=%2 y=%5) layer=1\n"
+                                   "embed(ids=%1 table=%2 y=%5) still=0 layer=1\n"
                                    "%6 activation F32[T,4] layer=1\n"
                                    "linear(x=%5 w=%3 y=%6) act=none in_out=0 layer=1\n"
                                    "%7 activation F32[T,4] layer=1\n"
@@ -188,7 +188,7 @@ static void a_frozen_weight_is_narrow_where_all_take_it_so(void **state)
                                    "linear(x=%7 w=%2 y=%8) act=none in_out=0 layer=1\n",
                  adapt_in_bf16, 0,
                  WEIGHTS_OF("BF16") "%5 activation BF16[T,4] layer=1\n"
-                                    "embed(ids=%1 table=%2 y=%5) layer=1\n"
+                                    "embed(ids=%1 table=%2 y=%5) still=0 layer=1\n"
                                     "%6 activation BF16[T,4] layer=1\n"
                                     "linear(x=%5 w=%3 y=%6) act=none in_out=0 layer=1\n"
                                     "%9 activation BF16[4,4] layer=1\n"
@@ -209,10 +209,10 @@ static void tables_that_are_added_stay_wide(void **state)
     "%3 weight F32[9,4] \"words\" layer=0 in keep frozen\n"                                                            \
     "%4 weight F32[2,4] \"kinds\" layer=0 in keep frozen\n"
     text_becomes(TABLES "%5 activation F32[T,4] layer=0\n"
-                        "embed(ids=%1 table=%3 ids2=%2 table2=%4 y=%5) layer=0\n",
+                        "embed(ids=%1 table=%3 ids2=%2 table2=%4 y=%5) still=0 layer=0\n",
                  adapt_in_bf16, 0,
                  TABLES "%5 activation BF16[T,4] layer=0\n"
-                        "embed(ids=%1 table=%3 ids2=%2 table2=%4 y=%5) layer=0\n");
+                        "embed(ids=%1 table=%3 ids2=%2 table2=%4 y=%5) still=0 layer=0\n");
 }
 
 int main(void)

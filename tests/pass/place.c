@@ -63,7 +63,7 @@ static void apply_to_weights(struct graph *g, int host_weights)
     "%11 gradient F32[4,4] \"grad.w\" layer=1 of=grad:%3 in\n"                                                         \
     "%12 scalar F32[4] \"step\" layer=1 in\n"                                                                          \
     "%8 activation F32[T,4] layer=0\n"                                                                                 \
-    "embed(ids=%1 table=%2 y=%8) layer=0\n"                                                                            \
+    "embed(ids=%1 table=%2 y=%8) still=0 layer=0\n"                                                                    \
     "%9 activation BF16[T,4] layer=1\n"                                                                                \
     "cast(x=%8 y=%9) layer=1\n"                                                                                        \
     "%10 activation BF16[T,4] layer=1\n"                                                                               \

@@ -9,19 +9,19 @@ static void f64_changes_nothing_but_types(void **state)
     becomes("%1 input I32[T] \"input_ids\" layer=0 in keep\n"
             "%2 weight F32[9,4] \"table\" layer=0 in keep\n"
             "%3 activation F32[T,4] layer=0 out\n"
-            "embed(ids=%1 table=%2 y=%3) layer=0\n",
+            "embed(ids=%1 table=%2 y=%3) still=0 layer=0\n",
             F64,
             "%1 input I32[T] \"input_ids\" layer=0 in keep\n"
             "%2 weight F64[9,4] \"table\" layer=0 in keep\n"
             "%3 activation F64[T,4] layer=0 out\n"
-            "embed(ids=%1 table=%2 y=%3) layer=0\n");
+            "embed(ids=%1 table=%2 y=%3) still=0 layer=0\n");
 }
 
 /* Activations over tokens are narrow. A product's weight is cast for each of its uses; a table, a bias, labels and the
  * loss are not. The gradient of the product's weight is narrow where it may be; that of bias and table is not. */
 #define NARROW_FORWARD                                                                                                 \
     "%8 activation BF16[T,4] layer=0\n"                                                                                \
-    "embed(ids=%1 table=%5 y=%8) layer=0\n"                                                                            \
+    "embed(ids=%1 table=%5 y=%8) still=0 layer=0\n"                                                                    \
     "%16 activation BF16[2,4] layer=1\n"                                                                               \
     "cast(x=%6 y=%16) layer=1\n"                                                                                       \
     "%9 activation BF16[T,2] layer=1\n"                                                                                \
@@ -36,7 +36,7 @@ static void f64_changes_nothing_but_types(void **state)
     "cast(x=%6 y=%17) layer=1 backward\n"                                                                              \
     "%15 activation BF16[T,4] layer=1\n"                                                                               \
     "linear_dx(dy=%14 w=%17 dx=%15) in_out=0 layer=1 backward\n"                                                       \
-    "embed_bwd(ids=%1 dy=%15 cu=%2 dtable=%11) layer=0 backward\n"
+    "embed_bwd(ids=%1 dy=%15 cu=%2 dtable=%11) still=0 layer=0 backward\n"
 
 static void bf16_narrows_what_lies_between_ops(void **state)
 {
@@ -55,7 +55,7 @@ static void bf16_narrows_what_lies_between_ops(void **state)
 #define COPY_OF_BIAS "%12 copy BF16[2] \"copy.proj.bias\" layer=1 of=copy:%7 in out keep\n"
 #define WITH_COPIES(b)                                                                                                 \
     "%8 activation BF16[T,4] layer=0\n"                                                                                \
-    "embed(ids=%1 table=%5 y=%8) layer=0\n"                                                                            \
+    "embed(ids=%1 table=%5 y=%8) still=0 layer=0\n"                                                                    \
     "%9 activation BF16[T,2] layer=1\n"                                                                                \
     "linear(x=%8 w=%11 b=" b " y=%9) act=none in_out=0 layer=1\n"                                                      \
     "%10 activation F32[1] \"loss\" layer=2 exact out\n"                                                               \
@@ -76,7 +76,7 @@ static void bf16_keeps_copies(void **state)
     "%7 weight BF16[2] \"proj.bias\" layer=1 in keep\n"
 #define PURE_FORWARD(cast, b)                                                                                          \
     "%8 activation BF16[T,4] layer=0\n"                                                                                \
-    "embed(ids=%1 table=%5 y=%8) layer=0\n" cast "%9 activation BF16[T,2] layer=1\n"                                   \
+    "embed(ids=%1 table=%5 y=%8) still=0 layer=0\n" cast "%9 activation BF16[T,2] layer=1\n"                           \
     "linear(x=%8 w=%6 b=" b " y=%9) act=none in_out=0 layer=1\n"                                                       \
     "%10 activation F32[1] \"loss\" layer=2 exact out\n"                                                               \
     "mse(logits=%9 labels=%3 step=%4 loss=%10) layer=2\n"
@@ -127,7 +127,7 @@ static void pure_bf16_reads_the_head_of_a_text(void **state)
     "%2 input I32[B+1] \"cu_seqlens\" layer=0 in keep\n"                                                               \
     "%3 weight " type "[9,4] \"table\" layer=0 in keep\n"                                                              \
     "%4 activation " type "[T,4] layer=0\n"                                                                            \
-    "embed(ids=%1 table=%3 y=%4) layer=0\n"                                                                            \
+    "embed(ids=%1 table=%3 y=%4) still=0 layer=0\n"                                                                    \
     "%5 activation " type "[B,4] layer=2\n"                                                                            \
     "gather(x=%4 cu=%2 y=%5) last=1 layer=2\n"                                                                         \
     "%6 activation F32[B,9] \"logits\" layer=2 " logits "\n"                                                           \
@@ -171,7 +171,7 @@ static void bf16_casts_between_tokens_and_sequences(void **state)
             "%3 weight F32[9,4] \"table\" layer=0 in keep\n"
             "%4 gradient F32[4,4] \"grad.w\" layer=2 out\n"
             "%5 activation F32[T,4] layer=0\n"
-            "embed(ids=%1 table=%3 y=%5) layer=0\n"
+            "embed(ids=%1 table=%3 y=%5) still=0 layer=0\n"
             "%6 activation F32[B,4] layer=2\n"
             "gather(x=%5 cu=%2 y=%6) last=0 layer=2\n"
             "%7 activation F32[T,4] layer=2\n"
@@ -184,7 +184,7 @@ static void bf16_casts_between_tokens_and_sequences(void **state)
             "%3 weight F32[9,4] \"table\" layer=0 in keep\n"
             "%4 gradient F32[4,4] \"grad.w\" layer=2 out\n"
             "%5 activation BF16[T,4] layer=0\n"
-            "embed(ids=%1 table=%3 y=%5) layer=0\n"
+            "embed(ids=%1 table=%3 y=%5) still=0 layer=0\n"
             "%8 activation BF16[B,4] layer=2\n"
             "gather(x=%5 cu=%2 y=%8) last=0 layer=2\n"
             "%6 activation F32[B,4] layer=2\n"

@@ -28,7 +28,7 @@ static void apply_beside(struct graph *g, int ranks)
 
 #define EMBED(table)                                                                                                   \
     "%12 activation F32[T,4] layer=0\n"                                                                                \
-    "embed(ids=%1 table=" table " y=%12) layer=0\n"
+    "embed(ids=%1 table=" table " y=%12) still=0 layer=0\n"
 #define LAYER(query, key)                                                                                              \
     "%13 activation BF16[T,4] layer=1\n"                                                                               \
     "cast(x=%12 y=%13) layer=1\n"                                                                                      \

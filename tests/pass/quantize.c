@@ -11,7 +11,7 @@ static const char before[] = "%1 input I32[T] \"input_ids\" layer=0 in keep\n"
                              "%7 weight F32[2,16] \"small.weight\" layer=1 in keep frozen\n"
                              "%8 weight F32[4,16] \"head.weight\" layer=2 in keep frozen\n"
                              "%9 activation F32[T,16] layer=0\n"
-                             "embed(ids=%1 table=%2 y=%9) layer=0\n"
+                             "embed(ids=%1 table=%2 y=%9) still=0 layer=0\n"
                              "%10 activation F32[T,24] layer=1\n"
                              "linear(x=%9 w=%3 y=%10) act=none in_out=0 layer=1\n"
                              "%11 activation F32[T,16] layer=1\n"
@@ -40,7 +40,7 @@ static void apply(struct graph *g, int nested)
     "%6 weight F4[16,24] \"o.weight\" layer=1 in keep frozen\n"                                                        \
     "%7 weight F32[2,16] \"small.weight\" layer=1 in keep frozen\n"                                                    \
     "%8 weight F32[4,16] \"head.weight\" layer=2 in keep frozen\n" absmax "%9 activation F32[T,16] layer=0\n"          \
-    "embed(ids=%1 table=%2 y=%9) layer=0\n" slots
+    "embed(ids=%1 table=%2 y=%9) still=0 layer=0\n" slots
 
 static void layers_are_in_codes(void **state)
 {

@@ -46,7 +46,7 @@ static inline void text_becomes(const char *before, apply_pass *apply, int p, co
     "%7 weight F32[2] \"proj.bias\" layer=1 in keep\n"
 #define FORWARD                                                                                                        \
     "%8 activation F32[T,4] layer=0\n"                                                                                 \
-    "embed(ids=%1 table=%5 y=%8) layer=0\n"                                                                            \
+    "embed(ids=%1 table=%5 y=%8) still=0 layer=0\n"                                                                    \
     "%9 activation F32[T,2] layer=1\n"                                                                                 \
     "linear(x=%8 w=%6 b=%7 y=%9) act=none in_out=0 layer=1\n"                                                          \
     "%10 activation F32[1] \"loss\" layer=2 exact out\n"                                                               \
@@ -61,6 +61,6 @@ static inline void text_becomes(const char *before, apply_pass *apply, int p, co
     "linear_dw(dy=%14 x=%8 dw" add "=%12 db" add "=%13) in_out=0 layer=1 backward\n"                                   \
     "%15 activation F32[T,4] layer=1\n"                                                                                \
     "linear_dx(dy=%14 w=%6 dx=%15) in_out=0 layer=1 backward\n"                                                        \
-    "embed_bwd(ids=%1 dy=%15 cu=%2 dtable" add "=%11) layer=0 backward\n"
+    "embed_bwd(ids=%1 dy=%15 cu=%2 dtable" add "=%11) still=0 layer=0 backward\n"
 
 #endif

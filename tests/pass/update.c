@@ -305,7 +305,7 @@ static void order_lets_gradients_die_early(void **state)
 #define DX                                                                                                             \
     "%15 activation F32[T,4] layer=1\n"                                                                                \
     "linear_dx(dy=%14 w=%6 dx=%15) in_out=0 layer=1 backward\n"
-#define EMBED_BWD "embed_bwd(ids=%1 dy=%15 cu=%2 dtable=%11) layer=0 backward\n"
+#define EMBED_BWD "embed_bwd(ids=%1 dy=%15 cu=%2 dtable=%11) still=0 layer=0 backward\n"
     becomes(INPUTS WEIGHTS GRADIENTS("") PARTIALS("") STATES FORWARD BACKWARD("") SUM_PROJ SUM_TABLE CLIP("2")
                 UPDATE_TABLE(" coef=%18") UPDATE_PROJ(" coef=%18"),
             ORDER,

@@ -38,6 +38,7 @@ static const struct {
     {"mixtral_each_layer", "mixtral_balanced"}, /* of transformers 4 (lora_older.py), as the next two are */
     {"qwen3_moe_each_layer", "qwen3_moe"},
     {"mixtral_expression", "mixtral_balanced"},
+    {"m2m_100_qv", "m2m_100"},
     {"gpt_neox_default", "gpt_neox"},
     {"gpt_neox_all_linear", "gpt_neox_classes"},
 };

@@ -7,8 +7,10 @@
 #include <unistd.h>
 
 static const struct {
-    const char *adapter, *base;
-} cases[] = {{"bert_qv", "bert"}, {"bert_tags_default", "bert_tags"}};
+    const char *adapter, *base, *targets;
+} cases[] = {{"bert_qv", "bert", "query,value"},
+             {"bert_tags_default", "bert_tags", "query,value"},
+             {"m2m_100_qv", "m2m_100", "q_proj,v_proj"}};
 enum { CASES = sizeof cases / sizeof *cases };
 
 static const char *base(int i)
@@ -31,7 +33,7 @@ static void a_new_adapter_has_the_tensors_of_pefts(void **state)
                     ARGS("train", "--model", base(i), "--train-data", join(base(i), "inputs.safetensors"),
                          "--output-dir", out, "--device", "cpu", "--threads", "1", "--max-steps", "1",
                          "--save-strategy", "no"),
-                    ARGS("--use-peft", "--target-modules", "query,value", "--lora-r", "4"));
+                    ARGS("--use-peft", "--target-modules", cases[i].targets, "--lora-r", "4"));
         open_tensors(join(out, "adapter_model.safetensors"), &have);
         open_tensors(join(adapter(i), "adapter_model.safetensors"), &want);
         assert_int_equal(have.n_tensors, want.n_tensors);

@@ -120,7 +120,8 @@ static int save_new_modules(struct session *s, const struct graph *g, struct snu
     for (int i = 1; s->dir.n_tensors && i < g->n_values; i++) {
         const struct value *v = graph_value(g, i);
         const char *dot = v->role == ROLE_WEIGHT && !v->group ? strrchr(v->name, '.') : NULL;
-        if (!dot || weights_find(&s->dir, &s->model, v->name) || is_saved(saved, v->name, (size_t)(dot - v->name)))
+        if (!dot || init_is_whole(&v->init) || weights_find(&s->dir, &s->model, v->name) ||
+            is_saved(saved, v->name, (size_t)(dot - v->name)))
             continue;
         if (json_array_append_new(saved, json_stringn(v->name, (size_t)(dot - v->name))))
             return err_no_memory(err, 256);
