@@ -14,7 +14,7 @@
 
 static bool is_own_weight(const struct value *v)
 {
-    return v->role == ROLE_WEIGHT && !v->group && !v->row; /* BART's only row is a buffer */
+    return v->role == ROLE_WEIGHT && !v->group && !v->row && !init_is_whole(&v->init); /* BART's only row is a buffer */
 }
 
 /* transformers' shape for a weight of the first layer or of none; of the further layers, which are as the first, NULL. */

@@ -171,6 +171,26 @@ BART = dict(activation_dropout=0.1, activation_function="gelu", architectures=["
             encoder_layerdrop=0.0, encoder_layers=6, eos_token_id=2, id2label=THREE, forced_bos_token_id=0, forced_eos_token_id=2, init_std=0.02,
             is_encoder_decoder=True, max_position_embeddings=1024, model_type="bart", normalize_before=False, normalize_embedding=True,
             num_hidden_layers=6, pad_token_id=1, scale_embedding=False, vocab_size=50265)
+MARIAN = dict(_num_labels=3, activation_dropout=0.0, activation_function="swish", add_bias_logits=False, add_final_layer_norm=False,
+              architectures=["MarianMTModel"], attention_dropout=0.0, bad_words_ids=[[58100]], bos_token_id=0, classif_dropout=0.0, d_model=512,
+              decoder_attention_heads=8, decoder_ffn_dim=2048, decoder_layerdrop=0.0, decoder_layers=6, decoder_start_token_id=58100,
+              dropout=0.1, encoder_attention_heads=8, encoder_ffn_dim=2048, encoder_layerdrop=0.0, encoder_layers=6, eos_token_id=0,
+              extra_pos_embeddings=58101, init_std=0.02, is_encoder_decoder=True, max_length=512, max_position_embeddings=512,
+              model_type="marian", normalize_before=False, normalize_embedding=False, num_beams=6, num_hidden_layers=6, pad_token_id=58100,
+              scale_embedding=True, static_position_embeddings=True, vocab_size=58101)
+PEGASUS = dict(activation_dropout=0.1, activation_function="relu", add_bias_logits=False, add_final_layer_norm=True,
+               architectures=["PegasusForConditionalGeneration"], attention_dropout=0.1, bos_token_id=0, classif_dropout=0.0,
+               classifier_dropout=0.0, d_model=1024, decoder_attention_heads=16, decoder_ffn_dim=4096, decoder_layerdrop=0.0, decoder_layers=16,
+               decoder_start_token_id=0, dropout=0.1, encoder_attention_heads=16, encoder_ffn_dim=4096, encoder_layerdrop=0.0,
+               encoder_layers=16, eos_token_id=1, extra_pos_embeddings=1, force_bos_token_to_be_generated=False, forced_eos_token_id=1,
+               gradient_checkpointing=False, init_std=0.02, is_encoder_decoder=True, length_penalty=0.6, max_length=64,
+               max_position_embeddings=512, model_type="pegasus", normalize_before=True, normalize_embedding=False, num_beams=8,
+               num_hidden_layers=16, pad_token_id=0, scale_embedding=True, static_position_embeddings=True, vocab_size=96103)
+NLLB = dict(activation_dropout=0.0, activation_function="relu", architectures=["M2M100ForConditionalGeneration"], attention_dropout=0.1,
+            bos_token_id=0, d_model=1024, decoder_attention_heads=16, decoder_ffn_dim=4096, decoder_layerdrop=0, decoder_layers=12,
+            decoder_start_token_id=2, dropout=0.1, encoder_attention_heads=16, encoder_ffn_dim=4096, encoder_layerdrop=0, encoder_layers=12,
+            eos_token_id=2, init_std=0.02, is_encoder_decoder=True, max_length=200, max_position_embeddings=1024, model_type="m2m_100",
+            num_hidden_layers=12, pad_token_id=1, scale_embedding=True, tokenizer_class="NllbTokenizer", use_cache=True, vocab_size=256206)
 MBART = dict(_num_labels=3, activation_dropout=0.0, activation_function="gelu", add_bias_logits=False, add_final_layer_norm=True,
              architectures=["MBartForConditionalGeneration"], attention_dropout=0.0, bos_token_id=0, classif_dropout=0.0,
              classifier_dropout=0.0, d_model=1024, decoder_attention_heads=16, decoder_ffn_dim=4096, decoder_layerdrop=0.0,
@@ -241,6 +261,9 @@ MODELS = {
                          "decoder_ffn_dim": 4096, "decoder_layers": 12, "encoder_attention_heads": 16, "encoder_ffn_dim": 4096,
                          "encoder_layers": 12, "id2label": {"0": "contradiction", "1": "neutral", "2": "entailment"},
                          "label2id": {"contradiction": 0, "entailment": 2, "neutral": 1}, "num_hidden_layers": 12}, 1024),
+    "opus-mt-en-de": (MARIAN, 512),
+    "pegasus-xsum": (PEGASUS, 512),
+    "nllb-200-distilled-600M": (NLLB, 1024),
     "mbart-large-cc25": (MBART, 1024),
     "mbart-large-50-many-to-many-mmt": ({**MBART, "decoder_start_token_id": 2, "early_stopping": True, "gradient_checkpointing": False,
                                          "max_length": 200, "num_beams": 5, "tokenizer_class": "MBart50Tokenizer",
@@ -271,7 +294,7 @@ for name, (config, longest) in MODELS.items():
     cfg = T.CONFIG_MAPPING[config["model_type"]].from_dict(copy.deepcopy(config))  # it writes rope_theta into rope_scaling
     classes = {}
     own = config["architectures"][0]
-    prefix = re.match(r"[A-Za-z0-9]+?(?=For|LMHead)", own)[0] + ("Text" if config["model_type"] == "gemma3_text" else "")
+    prefix = re.match(r"[A-Za-z0-9]+?(?=For|LMHead|MTModel)", own)[0] + ("Text" if config["model_type"] == "gemma3_text" else "")
     classifier = prefix + "ForSequenceClassification"
     for cls in sorted({own} | ({classifier} if prefix != "GPT2" and hasattr(T, classifier) else set())):
         with torch.device("meta"):
@@ -283,8 +306,8 @@ for name, (config, longest) in MODELS.items():
         saved_as = model.all_tied_weights_keys  # second name: the name in the file
         if own == "GPTNeoXForCausalLM":  # transformers 5.23 has a name of its own, which no file has
             saved_as["lm_head.weight"] = "embed_out.weight"
-        ps = {saved_as.get(n, n): p for n, p in model.named_parameters() if not n.startswith(BESIDE)}
-        decayed = {saved_as.get(n, n) for n in T.Trainer.get_decay_parameter_names(None, model) if not n.startswith(BESIDE)}
+        ps = {saved_as.get(n, n): p for n, p in model.named_parameters() if not n.startswith(BESIDE) and p.requires_grad}  # without sines
+        decayed = {saved_as.get(n, n) for n in T.Trainer.get_decay_parameter_names(None, model)} & ps.keys()
         ps, decayed = experts_in_file(config, ps), set(experts_in_file(config, {n: ps[n] for n in decayed}))
         first = {n: p for n, p in ps.items() if not re.search(r"\.[1-9]\d*\.", n)}
         classes[cls] = {"parameters": sum(p.numel() for p in ps.values()), "tensors": len(ps),
