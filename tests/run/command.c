@@ -69,6 +69,14 @@ bool is_host(const struct device *on)
     return strcmp(on->name, "cuda") != 0;
 }
 
+bool takes_model(const struct device *on, const char *name)
+{
+    bool takes = is_host(on) || strcmp(name, "starcoder2") != 0;
+    if (!takes)
+        print_message("%s on %s: skipped, its heads have 4 elements\n", name, on->name);
+    return takes;
+}
+
 int loops(int n)
 {
     const char *percent = getenv("SNUG_TEST_LOOPS");

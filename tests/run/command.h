@@ -34,6 +34,8 @@ const struct device *device(int i);    /* 0 <= i < n_devices() */
 const struct device *one_device(void); /* where one will do: the CPU in fp32, or the only one that is tested */
 bool is_fp32(const struct device *on);
 bool is_host(const struct device *on); /* computes in host memory */
+/* Whether a recorded model runs there. GPUs take no heads of 4 elements, which starcoder2 has; a line says so. */
+bool takes_model(const struct device *on, const char *name);
 
 /* How often a loop over random moments is run: n times, or the percentage of it in SNUG_TEST_LOOPS, once at least. */
 int loops(int n);
