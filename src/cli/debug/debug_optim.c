@@ -52,6 +52,7 @@ static int compile(struct replay *r, const struct options *o, struct snug_err *e
     TRY(settings_backend(o, 0, &b, err));
     r->run = (struct run){.backend = b, .threads = o->threads ? (int)o->threads : machine_cpus()};
     r->has_run = true;
+    r->run.plan.align = b->facts.align;
     struct program *g = plan_add(&r->run.plan, "update", (struct dims){0}, err);
     if (!g)
         return SNUG_ERR_ENV;
