@@ -56,8 +56,8 @@ struct model_dir {
     size_t n_files;
     struct model_tensor *tensors; /* of all files, sorted by the bytes of the name; names are unique */
     size_t n_tensors;
-    struct model_bits bits;  /* as config.json had it, which has no quantization_config then */
-    struct st_file *numbers; /* those of quantised weights: F32; NULL: there are none */
+    struct model_bits bits;                 /* as config.json had it, which has no quantization_config then */
+    struct st_file *numbers;                /* those of quantised weights: F32; NULL: there are none */
     const char *carried[MODEL_DIR_CARRIED]; /* those of model_dir_carried that are there */
     size_t n_carried;
     struct model_made made[MODEL_DIR_MADE];

@@ -34,7 +34,8 @@
 #endif
 
 OP(embed, IN(ids) IN(table) OPT(ids2) OPT(table2) OPT(ids3) OPT(table3) OUT(y), INT(still), DIFF,
-   "y[n] = table[ids[n]] + table2[ids2[n]] + table3[ids3[n]]; still: the id of table's row that has no gradient of this, counted from 1; 0: none")
+   "y[n] = table[ids[n]] + table2[ids2[n]] + table3[ids3[n]]; still: the id of table's row that has no gradient of "
+   "this, counted from 1; 0: none")
 SLOT(embed, table, SLOT_STORED_TYPE)
 SLOT(embed, table2, SLOT_STORED_TYPE)
 SLOT(embed, table3, SLOT_STORED_TYPE)

@@ -163,7 +163,7 @@ struct adapters {
 struct quantization {
     bool wanted; /* in codes of 4 bits */
     enum quant_type type;
-    bool nested; /* what these are multiplied with is in codes of 8 bits */
+    bool nested;                                     /* what these are multiplied with is in codes of 8 bits */
     bool (*of)(const void *ctx, const char *weight); /* whether this one is; NULL: all are */
     const void *ctx;
 };
