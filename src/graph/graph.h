@@ -81,7 +81,7 @@ struct init {
         std; /* of INIT_NORMAL; of INIT_UNIFORM the largest; of INIT_FIRST the first element, the others being 0; of INIT_LENGTHS, which
                  * are those of the vectors that the matrix beside it (MODULE.weight) has for each output, 1 where it is (I,O) */
     int64_t zero_row; /* of an embedding: the padding row, which starts as 0; -1 for none */
-    bool rounded;     /* of INIT_SINES: w and p w are F32 */
+    bool rounded;     /* of INIT_SINES: the power, w and p w are F32 */
 };
 
 /* Whether it says all there is to know: a file's tensor for such a weight is not looked at. */

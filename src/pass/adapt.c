@@ -321,7 +321,7 @@ static void freeze_base(struct adapting *d)
     struct graph *g = d->g;
     for (int i = 1; i < g->n_values; i++) {
         struct value *v = graph_value(g, i);
-        v->frozen = v->role == ROLE_WEIGHT && (v->frozen || v->group || !v->name || !adapters_save(d->a, v->name));
+        v->frozen = v->role == ROLE_WEIGHT && (v->group || !v->name || !adapters_save(d->a, v->name));
     }
     for (int i = g->n_values - 1; i > 0; i--) /* a group is trained as soon as one of its parts is */
         if (g->values[i].role == ROLE_WEIGHT && g->values[i].base && !g->values[i].frozen)

@@ -273,9 +273,9 @@ static void fill_sines(const struct run_value *w, int64_t first, int64_t n, floa
     int64_t width = w->shape[1], half = (width + 1) / 2;
     for (int64_t i = first; i < first + n; i++) {
         int64_t p = i / width, j = i % width % half;
-        double step = pow(1e4, -w->init.std * (double)j), angle = (double)p * step;
+        double power = log(1e4) * w->init.std, angle = (double)p * exp(-power * (double)j);
         if (w->init.rounded)
-            angle = (double)((float)p * (float)step);
+            angle = (double)((float)p * (float)exp((double)((float)-power * (float)j)));
         to[i - first] = (float)(i % width < half ? sin(angle) : cos(angle));
     }
 }

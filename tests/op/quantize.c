@@ -151,12 +151,33 @@ static void check_numbers(enum quant_type type, bool nested)
     free(beside);
 }
 
+/* The same on the host, from any block on. */
+static void check_host(enum quant_type type)
+{
+    static float absmax[BLOCKS], x[ELEMENTS];
+    enum { FIRST = 260 };
+    uint8_t *codes = read_of(kinds[type], ".codes", ELEMENTS / 2);
+    uint8_t *stored = read_of(kinds[type], ".nested.absmax", BLOCKS);
+    float *floats = read_of(kinds[type], ".nested.floats", sizeof(float[1 + GROUPS]));
+    float *want = read_of(kinds[type], ".nested.y", 4 * ((ELEMENTS + EVERY - 1) / EVERY));
+    quantize_absmax_numbers(stored, floats, 0, FIRST, absmax);
+    quantize_absmax_numbers(stored + FIRST, floats, FIRST, BLOCKS - FIRST, absmax + FIRST);
+    quantize_numbers(type, codes, absmax, ELEMENTS, x);
+    for (int i = 0; i < ELEMENTS; i += EVERY)
+        assert_true(x[i] == want[i / EVERY]);
+    free(codes);
+    free(stored);
+    free(floats);
+    free(want);
+}
+
 static void numbers_are_theirs(void **state)
 {
     (void)state;
     for (enum quant_type t = 0; t < QUANT_COUNT; t++) {
         check_numbers(t, false);
         check_numbers(t, true);
+        check_host(t);
     }
 }
 

@@ -1,5 +1,6 @@
 /* Adapters (LoRA) by the command: what peft computed (tests/golden/lora.py, lora_older.py), and runs that must agree. */
 #include "adapters.h"
+#include "op/quantize.h"
 
 #include <math.h>
 #include <sys/stat.h>
@@ -382,7 +383,7 @@ static void a_quantised_base_is_kept_so(void **state)
         const char *const *asked;
     } cases[] = {
         {"fp4", "4 bits for 7 tensors", ARGS("--use-peft", "--load-in-4bit", "--bnb-4bit-quant-type", "fp4")},
-        {"storage", "4 bits for 7 tensors", ARGS("--use-peft", "--load-in-4bit")},
+        {"storage", "4 bits for 6 tensors", ARGS("--use-peft")},
         {"nested", "4 bits for 7 tensors", ARGS("--use-peft")},
         {"int8", "bitsandbytes has quantised 7 tensors", ARGS("--use-peft")},
     };
@@ -408,6 +409,57 @@ static void a_quantised_base_is_kept_so(void **state)
             assert_int_equal(f.tensors[k].dtype, DT_BF16);
         st_close(&f);
     }
+}
+
+/* A folder with one weight, of more elements than are read at once (run/weights.c), in blocks of unlike sizes; the others are random. */
+static const char *make_wide(void)
+{
+    enum { OUT = 16, IN = 1 << 17, ELEMENTS = OUT * IN, BLOCKS = ELEMENTS / 64 };
+#define WIDE "model.layers.0.mlp.down_proj.weight"
+    static const char form[] = "{\"quant_type\": \"nf4\", \"blocksize\": 64, \"shape\": [16, 131072]}";
+    static uint8_t codes[ELEMENTS / 2];
+    static float absmax[BLOCKS], map[16];
+    const char *wide = join(folder, "wide");
+    struct st_tensor t[] = {
+        {.name = WIDE, .dtype = DT_U8, .ndim = 2, .shape = {sizeof codes, 1}},
+        {.name = WIDE ".absmax", .dtype = DT_F32, .ndim = 1, .shape = {BLOCKS}},
+        {.name = WIDE ".quant_map", .dtype = DT_F32, .ndim = 1, .shape = {16}},
+        {.name = WIDE ".quant_state.bitsandbytes__nf4", .dtype = DT_U8, .ndim = 1, .shape = {sizeof form - 1}}};
+    struct st_writer w;
+    struct snug_err err;
+    for (int i = 0; i < ELEMENTS / 2; i++)
+        codes[i] = i % 32 ? (uint8_t)(i * 37 + i / 61) : 0xFF; /* each block has its largest number */
+    for (int i = 0; i < BLOCKS; i++)
+        absmax[i] = 1e-3f * (float)(1 + i % 1000);
+    memcpy(map, quant_table[QUANT_NF4], sizeof map);
+    remove_tree(wide);
+    assert_int_equal(mkdir(wide, 0777), 0);
+    json_t *config = json_load_file(join(fixture("format/bitsandbytes/storage"), "config.json"), 0, NULL);
+    json_object_set_new(config, "intermediate_size", json_integer(IN));
+    assert_int_equal(json_dump_file(config, join(wide, "config.json"), 0), 0);
+    json_decref(config);
+    assert_int_equal(st_create(&io_posix, join(wide, "model.safetensors"), t, 4, NULL, 0, false, &w, &err), 0);
+    for (int i = 0; i < 4; i++) {
+        bool is_codes = !strcmp(t[i].name, WIDE), is_absmax = strstr(t[i].name, "absmax") != NULL;
+        const void *data = is_codes               ? (const void *)codes
+                           : is_absmax            ? absmax
+                           : t[i].dtype == DT_F32 ? map
+                                                  : (const void *)form;
+        assert_int_equal(st_write(&w, &t[i], 0, data, (size_t)t[i].bytes, &err), 0);
+    }
+    assert_int_equal(st_finish(&w, NULL, &err), 0);
+    return wide;
+}
+
+/* Lengths begin as those of all pieces. */
+static void lengths_are_of_large_weights_too(void **state)
+{
+    (void)state;
+#define OF_LENGTHS "--init-from-config", "--use-peft", "--use-dora", "--target-modules", "down_proj", "--lora-r", "1"
+    const char *base = make_wide(), *one = train_on(base, "of_codes", ARGS(OF_LENGTHS));
+    assert_true(file_has(said(), "4 bits for 1 tensors"));
+    const char *two = train_on(base, "of_numbers", ARGS(OF_LENGTHS, "--load-in-4bit", "false"));
+    assert_true(same_adapter(one, two));
 }
 
 /* One adapter, then another on what the first has made: W + what each adds, by peft's merged weights of both. */
@@ -612,6 +664,7 @@ int main(void)
         cmocka_unit_test(runs_have_the_same_bits),
         cmocka_unit_test(runs_above_4_bits_have_the_same_bits),
         cmocka_unit_test(a_quantised_base_is_kept_so),
+        cmocka_unit_test(lengths_are_of_large_weights_too),
         cmocka_unit_test(the_plan_counts_codes),
         cmocka_unit_test(lengths_begin_as_those_of_the_base),
         cmocka_unit_test(another_base_is_refused),

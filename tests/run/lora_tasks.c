@@ -44,6 +44,10 @@ static void a_new_adapter_has_the_tensors_of_pefts(void **state)
         }
         st_close(&have);
         st_close(&want);
+        expect_snug(0, said(), /* which is read again, as adapter_config.json says */
+                    ARGS("eval", "--model", base(i), "--adapter", out, "--data", join(base(i), "inputs.safetensors"),
+                         "--device", "cpu", "--threads", "1"),
+                    NULL);
     }
 }
 

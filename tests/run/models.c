@@ -3,6 +3,7 @@
 #include "command.h"
 
 #include <math.h>
+#include <sys/stat.h>
 
 /* A folder of tests/golden, and whether it predicts rows. */
 static const struct model {
@@ -279,11 +280,57 @@ static void new_weights_begin_as_in_transformers(void **state)
     }
 }
 
+/* A table of sines far from its beginning, beside that of transformers (tests/golden/sines.py). A result has it where the base's file has one,
+ * whatever that holds. */
+static void sines_are_those_of_transformers(void **state)
+{
+    static const struct {
+        const char *name;
+        int64_t rows[3];
+    } cases[] = {{"m2m_100", {2, 502, 1025}}, {"marian", {0, 500, 1023}}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *base = join(folder, "sines"), *out = join(folder, "of_sines"), *table;
+        struct st_tensor t = {.name = table = "model.decoder.embed_positions.weight", .dtype = DT_F32, .ndim = 1};
+        struct st_writer w;
+        struct st_file got, want;
+        struct snug_err err;
+        int64_t n, m;
+        remove_tree(base);
+        remove_tree(out);
+        assert_int_equal(mkdir(base, 0700), 0);
+        json_t *config = json_load_file(fixture(join(join("golden", cases[i].name), "config.json")), 0, NULL);
+        json_object_set_new(config, "max_position_embeddings", json_integer(1024));
+        assert_int_equal(json_dump_file(config, join(base, "config.json"), 0), 0);
+        json_decref(config);
+        t.shape[0] = 1;
+        assert_int_equal(st_create(&io_posix, join(base, "model.safetensors"), &t, 1, NULL, 0, false, &w, &err), 0);
+        assert_int_equal(st_write(&w, &t, 0, &(float){7}, sizeof(float), &err), 0);
+        assert_int_equal(st_finish(&w, NULL, &err), 0);
+        expect_snug(0, said(),
+                    ARGS("train", "--model", base, "--init-from-config", "--train-data", "synthetic:2x8", "--device",
+                         "cpu", "--max-steps", "1", "--save-strategy", "no", "--output-dir", out),
+                    NULL);
+        open_tensors(join(out, "model.safetensors"), &got);
+        open_tensors(fixture("golden/sines.safetensors"), &want);
+        double *have = read_tensor(&got, table, &n), *wanted = read_tensor(&want, cases[i].name, &m);
+        assert_int_equal(m, 3 * 16);
+        for (int k = 0; k < m; k++)
+            assert_true(fabs(have[cases[i].rows[k / 16] * 16 + k % 16] - wanted[k]) <= 1e-7);
+        assert_null(st_find(&got, "model.encoder.embed_positions.weight"));
+        free(have);
+        free(wanted);
+        st_close(&got);
+        st_close(&want);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_model_goes_from_folder_to_folder),
         cmocka_unit_test(new_weights_begin_as_in_transformers),
+        cmocka_unit_test(sines_are_those_of_transformers),
     };
     return cmocka_run_group_tests_name("models", tests, open_folder, close_folder);
 }

@@ -5,7 +5,7 @@ usage: record.py    with the packages bitsandbytes, torch, transformers and xxha
 
 nested     nf4, scales in codes too; in shards, which part the codes of a weight from what stands beside them
 fp4        codes and scales of 32 bits
-storage    nf4, codes in tensors of bf16
+storage    nf4, codes in tensors of bf16; down_proj is left in bf16
 int8       8 bits
 NAME.json  the weights as bitsandbytes' own functions give them: shape, XXH3-128 of their F32
 """
@@ -16,7 +16,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 CASES = {
     "nested": (dict(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True), 272),
     "fp4": (dict(load_in_4bit=True, bnb_4bit_quant_type="fp4"), 48),
-    "storage": (dict(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_quant_storage=torch.bfloat16), 48),
+    "storage": (dict(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_quant_storage=torch.bfloat16, llm_int8_skip_modules=["lm_head", "down_proj"]), 48),
     "int8": (dict(load_in_8bit=True), 48),
 }
 
