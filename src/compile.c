@@ -164,6 +164,13 @@ static bool sums_beside(const struct compile_settings *s)
     return !s->backend->facts.host_memory && !s->in_turn;
 }
 
+/* Whether gradients are there when a program ends, for the next micro-batch to add to or for somebody to look at. What the sum over ranks
+ * of a single micro-batch leaves for the update is not meant: it is the same however the step is cut into programs. */
+static bool gradients_last(const struct job *j)
+{
+    return j->choices->accumulation > 1 || j->s->keep_grads || j->s->separate;
+}
+
 static struct pass_settings settings_of(const struct job *j, enum program_kind kind, int loss)
 {
     const struct compile_settings *s = j->s;
@@ -192,7 +199,7 @@ static struct pass_settings settings_of(const struct job *j, enum program_kind k
     /* In an update all gradients are there, and stay. Updates of layers would wait for other ranks in the backward pass. */
     if (kind == PROGRAM_UPDATE || s->ranks > 1)
         p.choices.updates_at_end = true;
-    if (kind != PROGRAM_STEP || s->ranks > 1)
+    if (gradients_last(j))
         p.precision.narrow_grads &= s->precision.narrow_sums && !s->keep_grads;
     return p;
 }
@@ -339,7 +346,7 @@ static int compile_copies(const struct job *j, int *where, struct snug_err *err)
 static bool is_fused(const struct job *j)
 {
     bool alone = j->s->ranks <= 1 || (sums_beside(j->s) && j->s->zero_stage < 2);
-    return j->choices->accumulation <= 1 && alone && !j->s->keep_grads && !j->s->separate;
+    return alone && !gradients_last(j);
 }
 
 int compile_run(const struct compile_settings *s, const struct choices *choices, struct plan *plan,

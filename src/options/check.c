@@ -195,14 +195,11 @@ static int check_rate_test(const struct options *o, struct snug_err *err)
 static int check_optimizer(const struct options *o, struct snug_err *err)
 {
     char a[2 * OPTION_NAME_MAX];
-    bool adds_up = o->gradient_accumulation_steps > 1 || o->ranks > 1,
-         may = o->memory_budget || o->auto_find_batch_size;
+    bool adds_up = o->gradient_accumulation_steps > 1, may = o->memory_budget || o->auto_find_batch_size;
     if (o->gradient_accumulation_dtype != OPT_GRADIENTS_FP32 && !adds_up && !may)
-        return err_set(
-            err, SNUG_ERR_USAGE,
-            "%s: no effect without accumulation or several ranks; give --gradient-accumulation-steps, or leave "
-            "this out",
-            label(o, OPTION_gradient_accumulation_dtype, a));
+        return err_set(err, SNUG_ERR_USAGE,
+                       "%s: no effect without accumulation; give --gradient-accumulation-steps, or leave this out",
+                       label(o, OPTION_gradient_accumulation_dtype, a));
     if (o->optim_args_nesterov && !(o->optim_args_momentum > 0))
         return err_set(err, SNUG_ERR_USAGE, "%s: Nesterov needs momentum; add momentum=0.9 to --optim-args",
                        label(o, OPTION_optim_args_nesterov, a));

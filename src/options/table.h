@@ -250,7 +250,7 @@ OPT_SECTION(device, "Memory and device")
 OPT(WORD, dtype, "fp32", DTYPE, MODEL | EXPORT | DEBUG_GRAD | MERGE, RESULT,
     "precision (help precision)")
 OPT(WORD, gradient_accumulation_dtype, "fp32", GRADIENTS, TRAINING, RESULT,
-    "of sums over micro-batches and ranks; model: 16 bits in bf16 and fp16")
+    "of sums over micro-batches; model: 16 bits in bf16 and fp16")
 OPT(WORD, weight_copies, "auto", KEEP, MODEL, 0,
     "16-bit weights: resident, or transient, made at each use; auto: as a GPU has room")
 OPT(WORD, dropout_masks, "auto", KEEP, TRAINING, 0,

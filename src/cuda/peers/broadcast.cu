@@ -29,7 +29,8 @@ extern "C" int cuda_broadcast_many(const struct args_broadcast *const *a, int n,
     if (peers->nccl)
         return cuda_send_broadcast(a, n, c);
     TRY(cuda_gate(c));
-    launch_copies(a, n, peers->n, COPY_BLOCKS * c->sms, c, [&](const struct args_broadcast *node, int k) {
+    launch_copies(a, n, peers->n, COPY_BLOCKS * c->sms, c, [&](const struct args_broadcast *node, int i) {
+        int k = cuda_peer_behind(peers, i);
         struct copied x = {nullptr, (char *)node->x.data, dtype_bytes(node->x.dtype, tensor_room(&node->x))};
         if (node->chunk)
             x = shard_copied(&node->x, node->chunk, peers->n, k);

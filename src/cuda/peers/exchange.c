@@ -164,14 +164,15 @@ static int take(struct exchange *x, int peer, char *at, int64_t there, int64_t b
     return x->by->take ? x->by->take(x->call, peer, at, bytes) : SNUG_OK;
 }
 
-/* From all others, what they have of the part that this rank adds up. */
+/* From all others, what they have of the part that this rank adds up. All turn to another one at a time: a link has what one rank sends,
+ * not what all do. */
 static int collect(struct exchange *x, int64_t round)
 {
-    for (int k = 0; k < x->peers->n; k++) {
-        if (k == x->peers->me)
-            continue;
-        TRY(each_piece(x, k, round, give_part, k));
-        TRY(each_piece(x, x->peers->me, round, take_part, k));
+    const struct cuda_peers *p = x->peers;
+    for (int i = 1; i < p->n; i++) {
+        int to = cuda_peer_behind(p, i), from = cuda_peer_behind(p, p->n - i);
+        TRY(each_piece(x, to, round, give_part, to));
+        TRY(each_piece(x, p->me, round, take_part, from));
     }
     return SNUG_OK;
 }
@@ -179,11 +180,11 @@ static int collect(struct exchange *x, int64_t round)
 /* From all others their parts: sums, or values. */
 static int spread(struct exchange *x, int64_t round)
 {
-    for (int k = 0; k < x->peers->n; k++) {
-        if (k == x->peers->me)
-            continue;
-        TRY(each_piece(x, x->peers->me, round, give, k));
-        TRY(each_piece(x, k, round, take, k));
+    const struct cuda_peers *p = x->peers;
+    for (int i = 1; i < p->n; i++) {
+        int to = cuda_peer_behind(p, i), from = cuda_peer_behind(p, p->n - i);
+        TRY(each_piece(x, p->me, round, give, to));
+        TRY(each_piece(x, from, round, take, from));
     }
     return SNUG_OK;
 }

@@ -29,6 +29,12 @@ struct cuda_peers {
     struct cuda_gate *gate;      /* the first rank's, for all */
 };
 
+/* The rank that is i behind this one; behind the last comes the first. */
+static inline int cuda_peer_behind(const struct cuda_peers *p, int i)
+{
+    return (p->me + i) % p->n;
+}
+
 /* For a rank whose arena is there; all of them call it, each on its thread, with its device the current one. SNUG_ERR_ENV: the devices
  * do not reach each other's memory. Leave when no rank works any more, also after a failure. */
 int cuda_peers_join(struct cuda_peers *p, const struct rank *r, int device, char *arena, struct snug_err *err);

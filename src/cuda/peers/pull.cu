@@ -42,7 +42,8 @@ extern "C" int cuda_pull_many(const struct args_pull *const *a, int n, const str
     const struct cuda_peers *p = c->peers;
     bool joined = p && p->joined, sent = joined && p->nccl; /* by the process that has it */
     int copies = !p ? 1 : joined ? p->n : 2 * p->n;         /* of each */
-    launch_copies(a, n, copies, PULL_BLOCKS, c, [&](const struct args_pull *node, int k) {
+    launch_copies(a, n, copies, PULL_BLOCKS, c, [&](const struct args_pull *node, int i) {
+        int k = joined ? cuda_peer_behind(p, i) : i;
         return !joined ? pulled_alone(node, p, k) : node->chunk ? shard_pulled(node, p, k) : pulled(node, p, k);
     });
     int code = cuda_launched(c, "pull");
