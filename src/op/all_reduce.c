@@ -70,28 +70,29 @@ double flops_pull(const struct args_pull *a)
 }
 
 /* A rank that is only thought to have others beside it. */
-static void repeat(const struct args_pull *a, int64_t room, int64_t size)
+static void repeat(const struct args_pull *a, int64_t bytes)
 {
-    int64_t mine = tensor_elements(&a->x);
-    for (int64_t at = 0; at < room; at += mine)
-        memcpy((char *)a->y.data + at * size, a->x.data, (size_t)((room - at < mine ? room - at : mine) * size));
+    int64_t mine = dtype_bytes(a->x.dtype, tensor_elements(&a->x));
+    for (int64_t at = 0; at < bytes; at += mine)
+        memcpy((char *)a->y.data + at, a->x.data, (size_t)(bytes - at < mine ? bytes - at : mine));
 }
 
 static void pull_shards(const struct args_pull *a, const struct call *c)
 {
-    int64_t n = tensor_elements(&a->y), room = tensor_room(&a->y), size = dtype_bytes(a->y.dtype, 1);
+    enum dtype type = a->y.dtype;
+    int64_t n = tensor_elements(&a->y), room = tensor_room(&a->y);
     if (!c->rank) {
-        repeat(a, room, size);
+        repeat(a, dtype_bytes(type, room));
         return;
     }
     for (int k = 0; k < c->rank->n; k++) {
         struct shard s = shard_of_room(n, room, a->chunk, c->rank->n, k);
         const char *x = c->arenas ? c->arenas[k] + ((char *)a->x.data - c->arenas[c->rank->me]) : a->x.data;
         if (c->arenas || k == c->rank->me)
-            memcpy((char *)a->y.data + s.first * size, x, (size_t)(s.n * size));
+            memcpy((char *)a->y.data + dtype_bytes(type, s.first), x, (size_t)dtype_bytes(type, s.n));
     }
     if (!c->arenas)
-        ranks_spread(c->rank, a->y.data, n, room, a->chunk, (size_t)size);
+        ranks_spread(c->rank, a->y.data, n, room, a->chunk, type);
 }
 
 void ref_pull(const struct args_pull *a, const struct call *c)
@@ -125,7 +126,7 @@ void ref_broadcast(const struct args_broadcast *a, const struct call *c)
 {
     int64_t room = tensor_room(&a->x);
     if (c->rank && a->chunk)
-        ranks_spread(c->rank, a->x.data, tensor_elements(&a->x), room, a->chunk, (size_t)dtype_bytes(a->x.dtype, 1));
+        ranks_spread(c->rank, a->x.data, tensor_elements(&a->x), room, a->chunk, a->x.dtype);
     else if (c->rank)
         ranks_take(c->rank, (int)a->from - 1, a->x.data, (size_t)dtype_bytes(a->x.dtype, room));
 }

@@ -23,11 +23,11 @@ static inline bool weights_leave(const struct pass_settings *s)
     return has_owners(s) && s->zero_stage > 2;
 }
 
-/* Whether a weight lies on its owner alone, or in shards, from where all pull it when they use it: matrices, frozen ones as well. Vectors
- * are a thousandth of a model, and each would be a message of its own: they stay on all ranks. So do weights in codes. */
+/* Whether a weight lies on its owner alone, or in shards, from where all pull it when they use it: matrices, frozen ones and those in codes
+ * as well. Vectors are a thousandth of a model, and each would be a message of its own: they stay on all ranks. */
 static inline bool weight_leaves(const struct value *whole, const struct pass_settings *s)
 {
-    return weights_leave(s) && whole->role == ROLE_WEIGHT && whole->ndim > 1 && !value_is_coded(whole);
+    return weights_leave(s) && whole->role == ROLE_WEIGHT && whole->ndim > 1;
 }
 
 /* By weight: its owner, counted from 1; ALL_OWN where each rank has a shard of each tensor that lies there; 0 where each rank updates it,

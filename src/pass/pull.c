@@ -1,8 +1,8 @@
 #include "pass/node_list.h"
 #include "pass/owners.h"
 
-/* By value, as they were before this pass. `owner`: of a weight, or of what lasts beside it and has its shape (a copy, what it is taken
- * ahead by); 0: it is here. */
+/* By value, as they were before this pass. `owner`: of a weight, or of what lasts beside it (a copy, what it is taken ahead by, what its
+ * codes are multiplied with); 0: it is here. */
 struct places {
     int *owner;
     int *root;   /* that it lay in, */
@@ -13,7 +13,14 @@ struct places {
 /* The weight that v is, or that it stands beside; 0: none. */
 static int weight_of(const struct graph *g, const struct value *v)
 {
-    return v->role == ROLE_WEIGHT ? (int)(v - g->values) : v->kin == KIN_COPY || v->kin == KIN_AHEAD ? v->of : 0;
+    bool beside = v->kin == KIN_COPY || v->kin == KIN_AHEAD || v->kin == KIN_ABSMAX || v->kin == KIN_NESTED_ABSMAX;
+    return v->role == ROLE_WEIGHT ? (int)(v - g->values) : beside ? v->of : 0;
+}
+
+/* What is of no elements, and too few to be dealt: all ranks have it. */
+static bool stays_whole(const struct value *v, int owner)
+{
+    return v->kin == KIN_NESTED_ABSMAX && owner == ALL_OWN;
 }
 
 static void find_places(struct graph *g, const struct pass_settings *s, struct places *p)
@@ -24,7 +31,7 @@ static void find_places(struct graph *g, const struct pass_settings *s, struct p
         bool leaves =
             weight && graph_value(g, root)->persists && weight_leaves(graph_value(g, value_root(g, weight)), s);
         p->at[i] = value_at(g, i);
-        p->owner[i] = leaves ? owner[weight] : 0;
+        p->owner[i] = leaves && !stays_whole(graph_value(g, root), owner[weight]) ? owner[weight] : 0;
     }
     mem_free(owner);
 }

@@ -119,13 +119,14 @@ void ranks_take(const struct rank *r, int from, void *data, size_t bytes)
 }
 
 /* Ranks without a common memory: each shard goes to all. */
-static void exchange_shards(const struct rank *r, char *data, const struct shard *shards, size_t element_bytes)
+static void exchange_shards(const struct rank *r, const struct piece *shards)
 {
     struct piece *out = mem_alloc(2 * (size_t)r->n * sizeof *out), *in = out + r->n;
     for (int k = 0; out && k < r->n; k++) {
-        size_t mine = (size_t)shards[r->me].n, theirs = (size_t)shards[k].n, other = k != r->me;
-        out[k] = (struct piece){data + (size_t)shards[r->me].first * element_bytes, mine * other * element_bytes};
-        in[k] = (struct piece){data + (size_t)shards[k].first * element_bytes, theirs * other * element_bytes};
+        if (k == r->me)
+            continue;
+        out[k] = shards[r->me];
+        in[k] = shards[k];
     }
     if (out)
         ranks_exchange(r, out, in);
@@ -134,29 +135,29 @@ static void exchange_shards(const struct rank *r, char *data, const struct shard
     mem_free(out);
 }
 
-static void copy_shards(const struct rank *r, char *data, const struct shard *shards, size_t element_bytes)
+static void copy_shards(const struct rank *r, char *data, const struct piece *shards)
 {
     void *const *of = ranks_meet(r, data);
-    for (int k = 0; of && k < r->n; k++) {
-        size_t at = (size_t)shards[k].first * element_bytes;
+    for (int k = 0; of && k < r->n; k++)
         if (k != r->me)
-            memcpy(data + at, (const char *)of[k] + at, (size_t)shards[k].n * element_bytes);
-    }
+            memcpy(shards[k].data, (const char *)of[k] + ((char *)shards[k].data - data), shards[k].bytes);
     if (of)
         ranks_meet(r, NULL);
 }
 
-void ranks_spread(const struct rank *r, void *data, int64_t n, int64_t room, int64_t chunk, size_t element_bytes)
+void ranks_spread(const struct rank *r, void *data, int64_t n, int64_t room, int64_t chunk, enum dtype type)
 {
-    struct shard *shards = mem_alloc((size_t)r->n * sizeof *shards);
-    for (int k = 0; shards && k < r->n; k++)
-        shards[k] = shard_of_room(n, room, chunk, r->n, k);
+    struct piece *shards = mem_alloc((size_t)r->n * sizeof *shards);
+    for (int k = 0; shards && k < r->n; k++) {
+        struct shard s = shard_of_room(n, room, chunk, r->n, k);
+        shards[k] = (struct piece){(char *)data + dtype_bytes(type, s.first), (size_t)dtype_bytes(type, s.n)};
+    }
     if (!shards)
         ranks_leave(r, SNUG_ERR_ENV, "there is no memory for an exchange");
     else if (ranks_share_memory(r))
-        copy_shards(r, data, shards, element_bytes);
+        copy_shards(r, data, shards);
     else
-        exchange_shards(r, data, shards, element_bytes);
+        exchange_shards(r, shards);
     mem_free(shards);
 }
 

@@ -4,6 +4,7 @@
 #ifndef RANKS_RANKS_H
 #define RANKS_RANKS_H
 
+#include "base/dtype.h"
 #include "base/err.h"
 
 #include <stdbool.h>
@@ -44,7 +45,7 @@ void ranks_take(const struct rank *r, int from, void *data, size_t bytes);
 
 /* Of any kind: each rank's `data` becomes that of all: of the n elements of a tensor, with what lies behind them up to `room`, each has its
  * shard (ranks/shard.h). */
-void ranks_spread(const struct rank *r, void *data, int64_t n, int64_t room, int64_t chunk, size_t element_bytes);
+void ranks_spread(const struct rank *r, void *data, int64_t n, int64_t room, int64_t chunk, enum dtype type);
 
 /* A sum of what all ranks have, for ranks without a common memory. Each rank makes its shard of the n elements: add(ctx, of, count, me) has
  * `count` elements of each rank, and leaves their sum in of[me]. The sum comes into everybody's `data` (0), or into that of rank `to` alone,

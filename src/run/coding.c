@@ -1,5 +1,8 @@
 #include "run/coding.h"
 
+#include "ranks/ranks.h"
+#include "ranks/shard.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -61,6 +64,8 @@ static int write_nested(const struct coding *c, const struct run_value *absmax, 
 int coding_finish(struct coding *c, struct snug_err *err)
 {
     struct run_value absmax, nested;
+    if (!run_has(c->r, &c->weight))
+        return SNUG_OK;
     if (!find_beside(c->r, c->weight.name, KIN_ABSMAX, &absmax))
         return no_absmax(c->weight.name, err);
     return find_beside(c->r, c->weight.name, KIN_NESTED_ABSMAX, &nested)
@@ -95,6 +100,17 @@ static int read_nested(const struct run *r, const struct run_value *absmax, cons
     return code;
 }
 
+/* As where numbers are read, the caller is to find 0 in the place of what lies in other processes. */
+static void forget_others(const struct run *r, const struct run_value *weight, int64_t first, int64_t n, float *x)
+{
+    struct shard mine = {first, n};
+    if (weight->shards && r->rank && !r->ranks)
+        mine = shard_of(weight->whole, weight->chunk, weight->shards, r->rank->me);
+    for (int64_t i = 0; i < n; i++)
+        if (first + i < mine.first || first + i >= mine.first + mine.n)
+            x[i] = 0;
+}
+
 int coding_read(const struct run *r, const struct run_value *weight, enum quant_type type, int64_t first, int64_t n,
                 float *to, struct snug_err *err)
 {
@@ -112,8 +128,10 @@ int coding_read(const struct run *r, const struct run_value *weight, enum quant_
         code = find_beside(r, weight->name, KIN_NESTED_ABSMAX, &nested)
                    ? read_nested(r, &absmax, &nested, block, most, err)
                    : run_read(r, &absmax, most, DT_F32, err);
-    if (!code)
+    if (!code) {
         quantize_numbers(type, read, most, n, to);
+        forget_others(r, weight, first, n, to);
+    }
     mem_free(read);
     mem_free(most);
     return code;

@@ -31,7 +31,7 @@ int coding_put(struct coding *c, const float *x, int64_t first, int64_t n, struc
 int coding_finish(struct coding *c, struct snug_err *err);
 void coding_close(struct coding *c);
 
-/* The numbers of elements [first, first + n) of such a weight, `first` a multiple of QUANT_BLOCK. */
+/* The numbers of elements [first, first + n) of such a weight, `first` a multiple of QUANT_BLOCK; 0 for what lies in other processes. */
 int coding_read(const struct run *r, const struct run_value *weight, enum quant_type type, int64_t first, int64_t n,
                 float *to, struct snug_err *err);
 

@@ -173,7 +173,7 @@ static void runs_have_the_same_bits(void **state)
     }
 }
 
-/* Likewise above weights of 4 bits, which ranks have whole at all stages. */
+/* Likewise above weights of 4 bits, each of which one rank has at stage 3. */
 static void runs_above_4_bits_have_the_same_bits(void **state)
 {
     (void)state;

@@ -55,7 +55,10 @@ static void stages_have_the_same_bits(void **state)
         {3,
          ARGS(WIDE, "--batch-size", "4", "--optim", "adafactor", "--gradient-checkpointing")}, /* tensors are whole */
         {3, ARGS(WIDE, "--batch-size", "4", "--use-peft", "--lora-r", "2", "--use-dora")},
-        {3, ARGS(WIDE, "--batch-size", "4", "--use-peft", "--lora-r", "2", "--load-in-4bit")}, /* codes are whole */
+        {3, ARGS(WIDE, "--batch-size", "4", "--use-peft", "--lora-r", "2", "--load-in-4bit")},
+        {2,
+         ARGS(WIDE, "--batch-size", "6", "--use-peft", "--lora-r", "2", "--use-dora", "--load-in-4bit",
+              "--use-bnb-nested-quant")},
         {3, ARGS(WIDE, "--batch-size", "4", "--offload-optimizer", "cpu")},
     };
     for (int d = 0; d < n_devices(); d++)
@@ -169,11 +172,14 @@ static void processes_have_shards(void **state)
     int n = most_processes(on) < 3 ? most_processes(on) : 3;
     const char *saved = "step-00000002/rank-0000.safetensors";
     const struct {
-        const char *stage, *more[3], *result;
+        const char *stage, *more[5], *result;
     } ways[] = {{"1", {NULL}, "model.safetensors"},
                 {"2", {"--optim", "lion_32bit", NULL}, "model.safetensors"},
                 {"3", {NULL}, "model.safetensors"},
-                {"3", {"--use-peft", "--use-dora", NULL}, "adapter_model.safetensors"}};
+                {"3", {"--use-peft", "--use-dora", NULL}, "adapter_model.safetensors"},
+                {"3",
+                 {"--use-peft", "--use-dora", "--load-in-4bit", "--use-bnb-nested-quant", NULL},
+                 "adapter_model.safetensors"}};
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         const char *const *args =
             with(ARGS(WIDE, SAVED, "--batch-size", "4", "--eval-data", other_rows, "--eval-strategy", "steps",
