@@ -56,9 +56,8 @@ static void stages_have_the_same_bits(void **state)
          ARGS(WIDE, "--batch-size", "4", "--optim", "adafactor", "--gradient-checkpointing")}, /* tensors are whole */
         {3, ARGS(WIDE, "--batch-size", "4", "--use-peft", "--lora-r", "2", "--use-dora")},
         {3, ARGS(WIDE, "--batch-size", "4", "--use-peft", "--lora-r", "2", "--load-in-4bit")},
-        {2,
-         ARGS(WIDE, "--batch-size", "6", "--use-peft", "--lora-r", "2", "--use-dora", "--load-in-4bit",
-              "--use-bnb-nested-quant")},
+        {2, ARGS(WIDE, "--batch-size", "6", "--use-peft", "--lora-r", "2", "--use-dora", "--load-in-4bit",
+                 "--use-bnb-nested-quant")},
         {3, ARGS(WIDE, "--batch-size", "4", "--offload-optimizer", "cpu")},
     };
     for (int d = 0; d < n_devices(); d++)
