@@ -18,6 +18,8 @@ const struct gpt_keys gpt2_keys = {.hidden_size = {"n_embd", "hidden_size"},
 static int read_size(json_t *o, const char *path, struct gpt_size size, bool required, int64_t max, int64_t *out,
                      struct snug_err *err)
 {
+    if (!size.key)
+        return SNUG_OK;
     const char *key =
         size.common && !json_object_get(o, size.key) && json_object_get(o, size.common) ? size.common : size.key;
     return json_get_int(o, path, key, required, 1, max, out, err);
@@ -47,7 +49,8 @@ int gpt_config(json_t *o, const char *path, struct model_config *c, const struct
     TRY(read_dropout(o, path, keys->dropout_embedding, &c->dropout_embedding, err));
     TRY(read_dropout(o, path, keys->dropout_hidden, &c->dropout_hidden, err));
     TRY(read_dropout(o, path, keys->dropout_attention, &c->dropout_attention, err));
-    TRY(config_act(o, path, keys->act, own->act, &own->act, err));
+    if (keys->act)
+        TRY(config_act(o, path, keys->act, own->act, &own->act, err));
     TRY(config_tied(o, path, c, err));
     return config_check_heads(c, path, keys->hidden_size.key, keys->heads.key, err);
 }
@@ -133,11 +136,27 @@ static int query_key_value(struct build *b, int v, int i, int table)
     return r.y;
 }
 
+/* Slopes are calculated, and no file has them. */
+static int attend_by_slopes(struct build *b, int qkv, double scale)
+{
+    const struct init slopes = {.kind = INIT_SLOPES, .std = 1, .zero_row = -1};
+    struct general_options o = {.cu = b->in.cu_seqlens,
+                                .coords = b->in.coords,
+                                .table = WEIGHT(b, slopes, of_body(b, "slopes"), DIM(1), DIM(b->c->heads)),
+                                .causal = true,
+                                .scale = scale};
+    if (o.table)
+        graph_value(b->g, o.table)->frozen = true;
+    return build_general_attention(b, qkv, o);
+}
+
 static int attend(struct build *b, int v, int i, int table)
 {
     const struct gpt_config *own = &b->c->own.gpt;
     int64_t D = b->c->hidden_size / b->c->heads;
     double scale = own->unscaled ? 1 : 1 / sqrt((double)D);
+    if (own->slopes)
+        return attend_by_slopes(b, query_key_value(b, v, i, table), scale);
     return build_attention(b, query_key_value(b, v, i, table),
                            (struct attention_options){.kv_heads = own->kv_heads,
                                                       .head_size = D,
@@ -199,7 +218,10 @@ static int embeddings(struct build *b)
         e.table2 = WEIGHT(b, b->normal, positions, DIM(c->longest), H);
     }
     emit_embed(b->g, &e);
-    return e.y;
+    if (!names->words_norm)
+        return e.y;
+    const struct norm_options o = {.eps = c->own.gpt.norm_eps, .site = b->site++};
+    return build_norm(b, e.y, of_body(b, names->words_norm), o).y;
 }
 
 int gpt_body(struct build *b)

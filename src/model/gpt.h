@@ -1,5 +1,5 @@
-/* gpt.h: decoders of GPT-2's kind: layer norms, heads of hidden_size / heads, a feed-forward block without a gate, positions that are learned
- * or rotary. What differs are names (struct gpt_names) and facts of an architecture and its config.json (struct gpt_config). */
+/* gpt.h: decoders of GPT-2's kind: layer norms, heads of hidden_size / heads, a feed-forward block without a gate, positions that are learned,
+ * rotary or slopes. What differs are names (struct gpt_names) and facts of an architecture and its config.json (struct gpt_config). */
 #ifndef MODEL_GPT_H
 #define MODEL_GPT_H
 
@@ -7,7 +7,7 @@
 
 /* Names of modules. Those of a layer stand behind its number, the others behind the base model's prefix; NULL: there is none. */
 struct gpt_names {
-    const char *words, *positions;
+    const char *words, *positions, *words_norm; /* words_norm: of the embeddings */
     const char *attention_norm, *mlp_norm, *last_norm;
     const char *qkv; /* one weight; or, where the next are there, what their product is called here */
     const char *query, *key, *value;
@@ -17,13 +17,13 @@ struct gpt_names {
 
 /* What config.json calls a setting, and the name of transformers' for all models, which is read where that is absent. */
 struct gpt_size {
-    const char *key, *common;
+    const char *key, *common; /* key NULL: it is no setting */
 };
 
 struct gpt_keys {
     struct gpt_size hidden_size, layers, heads, positions, intermediate_size;
-    bool tells_width; /* intermediate_size must be there; else it is 4 hidden_size without it */
-    const char *act, *norm_eps;
+    bool tells_width;           /* intermediate_size must be there; else it is 4 hidden_size without it */
+    const char *act, *norm_eps; /* act NULL: it is no setting */
     const char *dropout_embedding, *dropout_hidden, *dropout_attention; /* NULL: there is none */
 };
 

@@ -5,6 +5,7 @@
     A(albert)                                                                                                          \
     A(bart)                                                                                                            \
     A(bert)                                                                                                            \
+    A(bloom)                                                                                                           \
     A(camembert)                                                                                                       \
     A(deberta_v2)                                                                                                      \
     A(distilbert)                                                                                                      \

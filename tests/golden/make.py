@@ -104,6 +104,10 @@ def neo(**k):
                                     bos_token_id=1, eos_token_id=2), **k})
 
 
+def bloom(**k):
+    return T.BloomConfig(**{**dict(vocab_size=V, hidden_size=24, n_layer=2, n_head=3, num_labels=3, pad_token_id=0), **k})
+
+
 def falcon(**k):
     return T.FalconConfig(**{**dict(vocab_size=V, hidden_size=16, num_hidden_layers=2, num_attention_heads=4, ffn_hidden_size=24,
                                     max_position_embeddings=12, num_labels=3, pad_token_id=0, bos_token_id=1, eos_token_id=2), **k})
@@ -161,6 +165,8 @@ CASES = {
     "gpt_bigcode_classes": (T.GPTBigCodeForSequenceClassification, gpt2(T.GPTBigCodeConfig)),
     "gpt_neo": (T.GPTNeoForCausalLM, neo()),
     "gpt_neo_classes": (T.GPTNeoForSequenceClassification, neo(window_size=2, intermediate_size=None, activation_function="gelu")),
+    "bloom": (T.BloomForCausalLM, bloom()),
+    "bloom_classes": (T.BloomForSequenceClassification, bloom(hidden_size=16, n_head=2, n_layer=3, tie_word_embeddings=False)),
     "falcon": (T.FalconForCausalLM, falcon(rope_parameters=dict(rope_type="default", rope_theta=10.0))),
     "falcon_groups": (T.FalconForCausalLM, falcon(new_decoder_architecture=True, num_kv_heads=2, bias=True, tie_word_embeddings=False,
                                                   rope_parameters=dict(rope_type="linear", rope_theta=10.0, factor=2.0))),
@@ -272,7 +278,7 @@ CASES = {
     "starcoder2_classes": (T.Starcoder2ForSequenceClassification, decoder(T.Starcoder2Config, num_hidden_layers=3,
                                                                                  rope_parameters=dict(rope_type="default", rope_theta=10.0))),
 }
-WITHOUT_DEFAULTS = ["falcon_classes", "gpt2_classes", "gpt_bigcode_classes", "gpt_neo_classes", "opt_classes", "phi_classes", "starcoder2_classes", "starcoder2_plain"]  # of config.json
+WITHOUT_DEFAULTS = ["bloom_classes", "falcon_classes", "gpt2_classes", "gpt_bigcode_classes", "gpt_neo_classes", "opt_classes", "phi_classes", "starcoder2_classes", "starcoder2_plain"]  # of config.json
 
 
 for family, config in (("Bert", bert()), ("Roberta", roberta()), ("DistilBert", distilbert(qa_dropout=0.0)), ("Electra", electra()), ("Albert", albert()),
@@ -468,7 +474,7 @@ def golden(name, cls, cfg, seed):
     model = model.double().eval()
     # Eager attention rounds its softmax to fp32: noise that is all of the gradient of a key's bias, which is 0. OPT's weights make it large.
     # Where scores are not scaled it is large too, and GPT-Neo and GPT-J make the scores themselves of queries and keys in fp32.
-    whole = cfg.model_type in ("opt", "gpt_bigcode", "gpt_neo", "gptj")
+    whole = cfg.model_type in ("opt", "bloom", "gpt_bigcode", "gpt_neo", "gptj")
     torch.nn.functional.softmax = (lambda x, dim, dtype=None: softmax(x, dim)) if whole else softmax
     torch.Tensor.to = (lambda x, *a, **k: x if a == (torch.float32,) else to(x, *a, **k)) if whole else to
     windows = getattr(cfg.get_text_config(), "sliding_window", None)

@@ -53,6 +53,12 @@ GPT2 = dict(activation_function="gelu_new", architectures=["GPT2LMHeadModel"], a
             n_layer=12, n_positions=1024, resid_pdrop=0.1, summary_activation=None, summary_first_dropout=0.1, summary_proj_to_labels=True,
             summary_type="cls_index", summary_use_proj=True, task_specific_params={"text-generation": {"do_sample": True, "max_length": 50}},
             vocab_size=50257)
+BLOOM = dict(apply_residual_connection_post_layernorm=False, architectures=["BloomForCausalLM"], attention_dropout=0.0,
+             attention_softmax_in_fp32=True, bias_dropout_fusion=True, bos_token_id=1, eos_token_id=2, hidden_dropout=0.0,
+             initializer_range=0.02, layer_norm_epsilon=1e-05, masked_softmax_fusion=True, model_type="bloom", n_embed=1024, n_inner=None,
+             n_layer=24, num_attention_heads=16, offset_alibi=100, pad_token_id=3, pretraining_tp=1, skip_bias_add=True,
+             skip_bias_add_qkv=False, slow_but_exact=False, transformers_version="4.20.0", unk_token_id=0, use_cache=True,
+             vocab_size=250880)
 FALCON = dict(alibi=False, apply_residual_connection_post_layernorm=False, architectures=["FalconForCausalLM"], attention_dropout=0.0,
               auto_map={"AutoConfig": "configuration_falcon.FalconConfig", "AutoModel": "modeling_falcon.FalconModel",
                         "AutoModelForCausalLM": "modeling_falcon.FalconForCausalLM"},
@@ -222,6 +228,7 @@ NO_LIMIT = 1 << 20
 MODELS = {
     "bert-base-uncased": (BERT, 512),
     "gpt2": (GPT2, 1024),
+    "bloom-560m": (BLOOM, NO_LIMIT),
     "falcon-7b": (FALCON, 2048),
     "falcon-40b": ({**FALCON, "hidden_size": 8192, "new_decoder_architecture": True, "num_attention_heads": 128, "num_hidden_layers": 60,
                     "num_kv_heads": 8}, 2048),

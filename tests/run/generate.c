@@ -66,6 +66,7 @@ static void test_greedy(void **state)
                   {"starcoder2", 2},
                   {"opt", 2},
                   {"opt_projected", 2},
+                  {"bloom", 2},
                   {"falcon", 2},
                   {"falcon_groups", 2},
                   {"falcon_in_turn", 2},

@@ -22,6 +22,8 @@ static const struct model {
     {"gpt_bigcode_classes", CLASSES},
     {"gpt_neo", TOKENS},
     {"gpt_neo_classes", CLASSES},
+    {"bloom", TOKENS},
+    {"bloom_classes", CLASSES},
     {"falcon", TOKENS},
     {"falcon_groups", TOKENS},
     {"falcon_in_turn", TOKENS},

@@ -37,6 +37,8 @@ static const struct model {
               {"gemma3_pictures", false},
               {"gemma3_pictures_classes", true},
               {"granite", false},
+              {"bloom", false},
+              {"bloom_classes", true},
               {"falcon", false},
               {"falcon_groups", false},
               {"falcon_in_turn", false},
