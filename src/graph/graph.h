@@ -72,6 +72,7 @@ enum init_kind {
     INIT_FIRST,
     INIT_LENGTHS,
     INIT_SINES, /* of a table of positions p, in its first half sin(p w), in its second cos(p w), w = 10000^(-std j) for column j of each */
+    INIT_SLOPES, /* of attention's heads, times std (op/attention/attention_general.c) */
     INIT_COUNT
 };
 struct init {
@@ -87,7 +88,7 @@ struct init {
 /* Whether it says all there is to know: a file's tensor for such a weight is not looked at. */
 static inline bool init_is_whole(const struct init *i)
 {
-    return i->kind == INIT_SINES;
+    return i->kind == INIT_SINES || i->kind == INIT_SLOPES;
 }
 
 struct value {

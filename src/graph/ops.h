@@ -80,7 +80,7 @@ OP(attention_general, IN(q) OPT(kv) OPT(table) IN(cu) OPT(kv_cu) OPT(coords) OPT
    "those "
    "of their own sequence, and q is qkv (T, 3 heads D). Query i and key j have the bias table[bucket, head] by their "
    "distance, in T5's buckets, of which the last begins at `furthest`; causal: i sees j <= i, and all buckets are for "
-   "such j")
+   "such j; furthest 0, which is causal: the table (1, heads) has slopes, and the bias is (j - i) table[0, head]")
 OP(attention_general_bwd,
    IN(q) OPT(kv) OPT(table) IN(o) IN(lse) IN(dout) IN(cu) OPT(kv_cu) OPT(coords) OPT(rng) OUT(dq) MAYBE(dkv)
        ACC(dtable),

@@ -25,7 +25,8 @@ static const char *const role_names[ROLE_COUNT] = {"activation", "input", "weigh
                                                    "gradient",   "copy",  "scalar", "workspace"};
 
 /* ORDER init */
-static const char *const init_names[INIT_COUNT] = {"none", "zero", "one", "normal", "uniform", "first", "lengths"};
+static const char *const init_names[INIT_COUNT] = {"none",  "zero",    "one",   "normal", "uniform",
+                                                   "first", "lengths", "sines", "slopes"};
 
 /* ORDER lane */
 static const char *const lane_names[LANE_COUNT] = {"compute", "in", "out", "sums"};

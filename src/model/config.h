@@ -31,12 +31,6 @@ struct encoder_config {
     } convolution;
 };
 
-struct gpt2_config {
-    int64_t intermediate_size;
-    enum act act;
-    double norm_eps;
-};
-
 enum { MAX_LAYERS = 1000 };
 
 /* Rotary positions of all layers, or of those that see everything; of those that see a window, where they have others. */
@@ -108,12 +102,26 @@ struct modernbert_config {
     bool slides[MAX_LAYERS];
 };
 
-struct gpt_neox_config {
-    int64_t intermediate_size;
+struct gpt_names; /* gpt.h */
+
+/* Decoders of GPT-2's kind (gpt.h). */
+struct gpt_config {
+    const struct gpt_names *names;
+    int64_t kv_heads, intermediate_size;
+    int64_t window; /* keys that a layer sees that slides, with the query's own */
     enum act act;
     double norm_eps;
-    bool attention_bias;
-    bool parallel; /* both blocks of a layer read what enters it */
+    bool unscaled;        /* attention's scores, else they are by 1 / sqrt(head size) */
+    bool scaled_by_layer; /* these, by 1 / (number of the layer) too */
+    bool qkv_bias, out_bias, mlp_bias;
+    bool head_bias;        /* of the output's embeddings */
+    bool in_out;           /* weights of layers' products are (in,out) */
+    bool by_group;         /* the weight of queries, keys and values has them for each key head */
+    bool parallel;         /* both blocks of a layer read what enters it */
+    bool slopes;           /* attention's scores have a bias by distance, of each head its slope (ALiBi) */
+    bool small_residuals;  /* products that write into the stream begin smaller */
+    bool drops_embeddings; /* dropout_embedding is theirs */
+    bool slides[MAX_LAYERS];
 };
 
 struct opt_config {
@@ -178,8 +186,7 @@ struct model_config {
     double dropout_classifier; /* -1: as dropout_hidden */
     union {
         struct encoder_config encoder;
-        struct gpt2_config gpt2;
-        struct gpt_neox_config gpt_neox;
+        struct gpt_config gpt;
         struct opt_config opt;
         struct modernbert_config modernbert;
         struct decoder_config decoder;

@@ -5,15 +5,19 @@
     A(albert)                                                                                                          \
     A(bart)                                                                                                            \
     A(bert)                                                                                                            \
+    A(bloom)                                                                                                           \
     A(camembert)                                                                                                       \
     A(deberta_v2)                                                                                                      \
     A(distilbert)                                                                                                      \
     A(electra)                                                                                                         \
+    A(falcon)                                                                                                          \
     A(gemma)                                                                                                           \
     A(gemma2)                                                                                                          \
     A(gemma3)                                                                                                          \
     A(gemma3_text)                                                                                                     \
     A(gpt2)                                                                                                            \
+    A(gpt_bigcode)                                                                                                     \
+    A(gpt_neo)                                                                                                         \
     A(gpt_neox)                                                                                                        \
     A(granite)                                                                                                         \
     A(llama)                                                                                                           \

@@ -280,10 +280,25 @@ static void fill_sines(const struct run_value *w, int64_t first, int64_t n, floa
     }
 }
 
+/* ALiBi's (Press et al., arXiv 2108.12409) for the n heads of a row: powers of 2^(-8/p), with p the greatest power of two among 1…n; then each
+ * second one of 2^(-4/p). */
+static void fill_slopes(const struct run_value *w, int64_t first, int64_t n, float *to)
+{
+    int64_t heads = w->shape[1], p = 1;
+    while (2 * p <= heads)
+        p *= 2;
+    for (int64_t i = first; i < first + n; i++) {
+        double power = i < p ? 8.0 * (double)(i + 1) : 4.0 * (double)(2 * (i - p) + 1);
+        to[i - first] = (float)(w->init.std * exp2(-power / (double)p));
+    }
+}
+
 static void fill_new(const struct run_value *w, uint64_t seed, int threads, int64_t first, int64_t n, float *to)
 {
     if (w->init.kind == INIT_SINES)
         fill_sines(w, first, n, to);
+    else if (w->init.kind == INIT_SLOPES)
+        fill_slopes(w, first, n, to);
     else if (w->init.kind == INIT_NORMAL || w->init.kind == INIT_UNIFORM)
         fill_random(w, seed, threads, first, n, to);
     else

@@ -91,6 +91,28 @@ def pictures(**k):
                           eoi_token_index=4, image_token_index=36, num_labels=3, **k)
 
 
+def gpt2(config=T.GPT2Config, **k):
+    """Dropout is 0.1 where nothing is said."""
+    return config(**{**dict(vocab_size=V, n_embd=16, n_layer=2, n_head=2, n_inner=24, n_positions=12, num_labels=3, resid_pdrop=0.0, embd_pdrop=0.0,
+                            attn_pdrop=0.0, pad_token_id=0, bos_token_id=1, eos_token_id=2), **k})
+
+
+def neo(**k):
+    """Layers see everything, a window and a window."""
+    return T.GPTNeoConfig(**{**dict(vocab_size=V, hidden_size=16, num_layers=3, num_heads=2, intermediate_size=24, max_position_embeddings=12,
+                                    attention_types=[[["global", "local"], 1], [["local"], 1]], window_size=3, num_labels=3, pad_token_id=0,
+                                    bos_token_id=1, eos_token_id=2), **k})
+
+
+def bloom(**k):
+    return T.BloomConfig(**{**dict(vocab_size=V, hidden_size=24, n_layer=2, n_head=3, num_labels=3, pad_token_id=0), **k})
+
+
+def falcon(**k):
+    return T.FalconConfig(**{**dict(vocab_size=V, hidden_size=16, num_hidden_layers=2, num_attention_heads=4, ffn_hidden_size=24,
+                                    max_position_embeddings=12, num_labels=3, pad_token_id=0, bos_token_id=1, eos_token_id=2), **k})
+
+
 def neox(**k):
     """Two pairs of each head turn, and two do not."""
     rope = dict(rope_type="default", rope_theta=10.0, partial_rotary_factor=0.5)
@@ -134,6 +156,23 @@ CASES = {
     "bert_mlm": (T.BertForMaskedLM, bert(hidden_act="gelu_new")),
     "gpt2": (T.GPT2LMHeadModel, T.GPT2Config(vocab_size=V, n_embd=16, n_layer=2, n_head=2, n_positions=12, resid_pdrop=0.0,
                                              embd_pdrop=0.0, attn_pdrop=0.0, bos_token_id=1, eos_token_id=2)),
+    "gpt2_scaled": (T.GPT2LMHeadModel, gpt2(scale_attn_weights=False, scale_attn_by_inverse_layer_idx=True, tie_word_embeddings=False,
+                                            activation_function="silu")),
+    "gpt2_classes": (T.GPT2ForSequenceClassification, gpt2()),
+    "gpt_bigcode": (T.GPTBigCodeForCausalLM, gpt2(T.GPTBigCodeConfig, n_head=4)),
+    "gpt_bigcode_heads": (T.GPTBigCodeForCausalLM, gpt2(T.GPTBigCodeConfig, multi_query=False, scale_attn_weights=False, n_inner=None,
+                                                        activation_function="gelu_fast")),
+    "gpt_bigcode_classes": (T.GPTBigCodeForSequenceClassification, gpt2(T.GPTBigCodeConfig)),
+    "gpt_neo": (T.GPTNeoForCausalLM, neo()),
+    "gpt_neo_classes": (T.GPTNeoForSequenceClassification, neo(window_size=2, intermediate_size=None, activation_function="gelu")),
+    "bloom": (T.BloomForCausalLM, bloom()),
+    "bloom_classes": (T.BloomForSequenceClassification, bloom(hidden_size=16, n_head=2, n_layer=3, tie_word_embeddings=False)),
+    "falcon": (T.FalconForCausalLM, falcon(rope_parameters=dict(rope_type="default", rope_theta=10.0))),
+    "falcon_groups": (T.FalconForCausalLM, falcon(new_decoder_architecture=True, num_kv_heads=2, bias=True, tie_word_embeddings=False,
+                                                  rope_parameters=dict(rope_type="linear", rope_theta=10.0, factor=2.0))),
+    "falcon_in_turn": (T.FalconForCausalLM, falcon(parallel_attn=False, multi_query=False, ffn_hidden_size=None, activation="gelu_new")),
+    "falcon_classes": (T.FalconForSequenceClassification, falcon(num_hidden_layers=3)),
+    "falcon_groups_classes": (T.FalconForSequenceClassification, falcon(new_decoder_architecture=True, num_kv_heads=2, num_ln_in_parallel_attn=1)),
     "gpt_neox": (T.GPTNeoXForCausalLM, neox()),
     "gpt_neox_sequential": (T.GPTNeoXForCausalLM, neox(use_parallel_residual=False, attention_bias=False, tie_word_embeddings=True)),
     "gpt_neox_classes": (T.GPTNeoXForSequenceClassification, neox()),
@@ -239,7 +278,7 @@ CASES = {
     "starcoder2_classes": (T.Starcoder2ForSequenceClassification, decoder(T.Starcoder2Config, num_hidden_layers=3,
                                                                                  rope_parameters=dict(rope_type="default", rope_theta=10.0))),
 }
-WITHOUT_DEFAULTS = ["opt_classes", "phi_classes", "starcoder2_classes", "starcoder2_plain"]  # of config.json
+WITHOUT_DEFAULTS = ["bloom_classes", "falcon_classes", "gpt2_classes", "gpt_bigcode_classes", "gpt_neo_classes", "opt_classes", "phi_classes", "starcoder2_classes", "starcoder2_plain"]  # of config.json
 
 
 for family, config in (("Bert", bert()), ("Roberta", roberta()), ("DistilBert", distilbert(qa_dropout=0.0)), ("Electra", electra()), ("Albert", albert()),
@@ -406,7 +445,7 @@ def leave_out_defaults(path):
     assert T.AutoConfig.from_pretrained(path).to_dict() == was.to_dict(), path
 
 
-softmax = torch.nn.functional.softmax
+softmax, to = torch.nn.functional.softmax, torch.Tensor.to
 
 
 def golden(name, cls, cfg, seed):
@@ -434,7 +473,10 @@ def golden(name, cls, cfg, seed):
 
     model = model.double().eval()
     # Eager attention rounds its softmax to fp32: noise that is all of the gradient of a key's bias, which is 0. OPT's weights make it large.
-    torch.nn.functional.softmax = (lambda x, dim, dtype: softmax(x, dim)) if cfg.model_type == "opt" else softmax
+    # Where scores are not scaled it is large too, and GPT-Neo and GPT-J make the scores themselves of queries and keys in fp32.
+    whole = cfg.model_type in ("opt", "bloom", "gpt_bigcode", "gpt_neo", "gptj")
+    torch.nn.functional.softmax = (lambda x, dim, dtype=None: softmax(x, dim)) if whole else softmax
+    torch.Tensor.to = (lambda x, *a, **k: x if a == (torch.float32,) else to(x, *a, **k)) if whole else to
     windows = getattr(cfg.get_text_config(), "sliding_window", None)
     out = answers(model, d) if name.endswith("_answers") else alone(model, d) if windows else model(**{k: v.double() if v.is_floating_point() else v for k, v in d.items()})
     out.loss.backward()

@@ -53,6 +53,31 @@ GPT2 = dict(activation_function="gelu_new", architectures=["GPT2LMHeadModel"], a
             n_layer=12, n_positions=1024, resid_pdrop=0.1, summary_activation=None, summary_first_dropout=0.1, summary_proj_to_labels=True,
             summary_type="cls_index", summary_use_proj=True, task_specific_params={"text-generation": {"do_sample": True, "max_length": 50}},
             vocab_size=50257)
+BLOOM = dict(apply_residual_connection_post_layernorm=False, architectures=["BloomForCausalLM"], attention_dropout=0.0,
+             attention_softmax_in_fp32=True, bias_dropout_fusion=True, bos_token_id=1, eos_token_id=2, hidden_dropout=0.0,
+             initializer_range=0.02, layer_norm_epsilon=1e-05, masked_softmax_fusion=True, model_type="bloom", n_embed=1024, n_inner=None,
+             n_layer=24, num_attention_heads=16, offset_alibi=100, pad_token_id=3, pretraining_tp=1, skip_bias_add=True,
+             skip_bias_add_qkv=False, slow_but_exact=False, transformers_version="4.20.0", unk_token_id=0, use_cache=True,
+             vocab_size=250880)
+FALCON = dict(alibi=False, apply_residual_connection_post_layernorm=False, architectures=["FalconForCausalLM"], attention_dropout=0.0,
+              auto_map={"AutoConfig": "configuration_falcon.FalconConfig", "AutoModel": "modeling_falcon.FalconModel",
+                        "AutoModelForCausalLM": "modeling_falcon.FalconForCausalLM"},
+              bias=False, bos_token_id=11, eos_token_id=11, hidden_dropout=0.0, hidden_size=4544, initializer_range=0.02, layer_norm_epsilon=1e-05,
+              model_type="falcon", multi_query=True, new_decoder_architecture=False, num_attention_heads=71, num_hidden_layers=32,
+              parallel_attn=True, torch_dtype="bfloat16", transformers_version="4.27.4", use_cache=True, vocab_size=65024)
+GPT_NEO = dict(activation_function="gelu_new", architectures=["GPTNeoForCausalLM"], attention_dropout=0,
+               attention_layers=["global", "local"] * 6, attention_types=[[["global", "local"], 6]], bos_token_id=50256, embed_dropout=0,
+               eos_token_id=50256, gradient_checkpointing=False, hidden_size=768, initializer_range=0.02, intermediate_size=None,
+               layer_norm_epsilon=1e-05, max_position_embeddings=2048, model_type="gpt_neo", num_heads=12, num_layers=12, resid_dropout=0,
+               summary_activation=None, summary_first_dropout=0.1, summary_proj_to_labels=True, summary_type="cls_index",
+               summary_use_proj=True, transformers_version="4.9.0.dev0", use_cache=True, vocab_size=50257, window_size=256)
+BIGCODE = dict(activation_function="gelu", architectures=["GPTBigCodeForCausalLM"], attention_softmax_in_fp32=True, attn_pdrop=0.1, bos_token_id=0,
+               embd_pdrop=0.1, eos_token_id=0, inference_runner=0, initializer_range=0.02, layer_norm_epsilon=1e-05, max_batch_size=None,
+               max_sequence_length=None, model_type="gpt_bigcode", multi_query=True, n_embd=2048, n_head=16, n_inner=8192, n_layer=24,
+               n_positions=8192, pad_key_length=True, pre_allocate_kv_cache=False, resid_pdrop=0.1, scale_attention_softmax_in_fp32=True,
+               scale_attn_weights=True, summary_activation=None, summary_first_dropout=0.1, summary_proj_to_labels=True,
+               summary_type="cls_index", summary_use_proj=True, transformers_version="4.28.1", use_cache=True, validate_runner_input=True,
+               vocab_size=49152)
 LLAMA = dict(architectures=["LlamaForCausalLM"], attention_bias=False, attention_dropout=0.0, hidden_act="silu", initializer_range=0.02,
              model_type="llama", pretraining_tp=1, rms_norm_eps=1e-05, rope_scaling=None, tie_word_embeddings=False, use_cache=True)
 LLAMA_1B = {**LLAMA, **dict(bos_token_id=128000, eos_token_id=[128001, 128008, 128009], head_dim=64, hidden_size=2048, intermediate_size=8192,
@@ -203,6 +228,14 @@ NO_LIMIT = 1 << 20
 MODELS = {
     "bert-base-uncased": (BERT, 512),
     "gpt2": (GPT2, 1024),
+    "bloom-560m": (BLOOM, NO_LIMIT),
+    "falcon-7b": (FALCON, 2048),
+    "falcon-40b": ({**FALCON, "hidden_size": 8192, "new_decoder_architecture": True, "num_attention_heads": 128, "num_hidden_layers": 60,
+                    "num_kv_heads": 8}, 2048),
+    "gpt-neo-125m": (GPT_NEO, 2048),
+    "starcoderbase-1b": (BIGCODE, 8192),
+    "gpt_bigcode-santacoder": ({**BIGCODE, "activation_function": "gelu_fast", "bos_token_id": 49152, "eos_token_id": 49152, "n_positions": 2048,
+                                "vocab_size": 49280}, 2048),
     "roberta-base": (ROBERTA, 512),
     "distilroberta-base": ({**ROBERTA, "num_hidden_layers": 6}, 512),
     "xlm-roberta-base": ({**ROBERTA, "architectures": ["XLMRobertaForMaskedLM"], "model_type": "xlm-roberta", "output_past": True,
@@ -296,7 +329,7 @@ for name, (config, longest) in MODELS.items():
     own = config["architectures"][0]
     prefix = re.match(r"[A-Za-z0-9]+?(?=For|LMHead|MTModel)", own)[0] + ("Text" if config["model_type"] == "gemma3_text" else "")
     classifier = prefix + "ForSequenceClassification"
-    for cls in sorted({own} | ({classifier} if prefix != "GPT2" and hasattr(T, classifier) else set())):
+    for cls in sorted({own} | ({classifier} if hasattr(T, classifier) else set())):
         with torch.device("meta"):
             model = getattr(T, cls)(cfg)
         model.tie_weights()

@@ -48,6 +48,8 @@
     .lse = FLOAT(A, T), .heads = A, .furthest = far
 #define BIASED_BWD(T, B, A, D, N, far)                                                                                 \
     BIASED(T, B, A, D, N, far), .dout = NARROW(T, (A) * (D)), .dq = NARROW(T, 3 * (A) * (D)), .dtable = FLOAT(N, A)
+#define SLOPES(T, B, A, D) BIASED(T, B, A, D, 1, 0), .causal = 1
+#define SLOPES_BWD(T, B, A, D) SLOPES(T, B, A, D), .dout = NARROW(T, (A) * (D)), .dq = NARROW(T, 3 * (A) * (D))
 #define CROSS(T, S, B, A, D)                                                                                           \
     .q = NARROW(T, (A) * (D)), .kv = NARROW(S, 2 * (A) * (D)), .cu = INTS((B) + 1), .kv_cu = INTS((B) + 1),            \
     .o = NARROW(T, (A) * (D)), .lse = FLOAT(A, T), .heads = A
@@ -528,6 +530,23 @@ const struct op_case op_cases[] = {
     {CASE(embed_bwd, "a row that stays", EMBED_BWD(40, 3, 21, 2), .still = 2), LENGTHS(19, 21)},
     {CASE(embed_bwd, "a row of thousands that stays", EMBED_BWD(3000, 2, 16, 1), .still = 1), LENGTHS(2900),
      .long_only = true},
+
+    {CASE(attention_general, "slopes", SLOPES(19, 2, 2, 4), .scale = 0.5), LENGTHS(5, 12)},
+    {CASE(attention_general, "slopes, dropout", SLOPES(30, 3, 3, 7), DROP(30, 0.3, 2), .scale = 0.4),
+     LENGTHS(12, 1, 14)},
+    {CASE(attention_general, "slopes, several tiles", SLOPES(210, 2, 3, 64), .scale = 0.125), LENGTHS(170, 37),
+     .condition = 8},
+    {CASE(attention_general, "slopes, a wide head", SLOPES(70, 1, 2, 200), .scale = 0.07), LENGTHS(66), .condition = 8,
+     .long_only = true},
+    {CASE(attention_general_bwd, "slopes", SLOPES_BWD(19, 2, 2, 4), .scale = 0.5), LENGTHS(5, 12)},
+    {CASE(attention_general_bwd, "slopes, dropout", SLOPES_BWD(30, 3, 3, 7), DROP(30, 0.3, 2), .scale = 0.4),
+     LENGTHS(12, 1, 14)},
+    {CASE(attention_general_bwd, "slopes, several tiles", SLOPES_BWD(210, 2, 3, 64), .scale = 0.125), LENGTHS(170, 37),
+     .condition = 8},
+    {CASE(attention_general_bwd, "slopes, a wide head", SLOPES_BWD(70, 1, 2, 200), .scale = 0.07), LENGTHS(66),
+     .condition = 8, .long_only = true},
+    {CASE(attention_cached, "slopes", CACHED(12, 3, 24, 3, 3, 4), .table = FLOAT(1, 3), .scale = 1), LENGTHS(8, 1, 3),
+     .condition = 8},
 };
 
 const int n_op_cases = (int)(sizeof op_cases / sizeof *op_cases);

@@ -30,7 +30,8 @@ struct program {
 static bool is_weight(const struct op_case *c, int slot)
 {
     const char *name = op_table[c->op].slots[slot].name;
-    bool angles = c->op == OP_rotary && !strcmp(name, "table");
+    bool slopes = c->op == OP_attention_general && !c->args.attention_general.furthest;
+    bool angles = (c->op == OP_rotary || slopes) && !strcmp(name, "table");
     return is_float(c->args.slot[slot].dtype) && strcmp(name, "labels") != 0 && strcmp(name, "weights") != 0 &&
            strcmp(name, "more") != 0 && strcmp(name, "norm") != 0 && !angles; /* a row's length is a constant to DoRA */
 }

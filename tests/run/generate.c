@@ -42,12 +42,40 @@ static void test_greedy(void **state)
     static const struct {
         const char *name;
         int stop;
-    } models[] = {
-        {"mistral", 31}, {"gpt2", 63},   {"gemma3", 2}, {"gemma3_pictures", 2}, {"gpt_neox", 2},  {"olmo2", 2},
-        {"phi3", 2},     {"qwen2", 2},   {"qwen3", 2},  {"smollm3", 2},         {"t5", 1},        {"t5_gated", 1},
-        {"mt5", 1},      {"bart", 2},    {"mbart", 2},  {"mixtral", 2},         {"qwen3_moe", 2}, {"gemma", 2},
-        {"granite", 2},  {"olmo3", 2},   {"phi", 2},    {"starcoder2", 2},      {"opt", 2},       {"opt_projected", 2},
-        {"marian", 0},   {"pegasus", 1}, {"m2m_100", 2}};
+    } models[] = {{"mistral", 31},
+                  {"gpt2", 63},
+                  {"gemma3", 2},
+                  {"gemma3_pictures", 2},
+                  {"gpt_neox", 2},
+                  {"olmo2", 2},
+                  {"phi3", 2},
+                  {"qwen2", 2},
+                  {"qwen3", 2},
+                  {"smollm3", 2},
+                  {"t5", 1},
+                  {"t5_gated", 1},
+                  {"mt5", 1},
+                  {"bart", 2},
+                  {"mbart", 2},
+                  {"mixtral", 2},
+                  {"qwen3_moe", 2},
+                  {"gemma", 2},
+                  {"granite", 2},
+                  {"olmo3", 2},
+                  {"phi", 2},
+                  {"starcoder2", 2},
+                  {"opt", 2},
+                  {"opt_projected", 2},
+                  {"bloom", 2},
+                  {"falcon", 2},
+                  {"falcon_groups", 2},
+                  {"falcon_in_turn", 2},
+                  {"gpt_neo", 2},
+                  {"gpt_bigcode", 2},
+                  {"gpt_bigcode_heads", 2},
+                  {"marian", 0},
+                  {"pegasus", 1},
+                  {"m2m_100", 2}};
     static const char *const at_once[] = {"1", "3", "8"};
     (void)state;
     for (size_t m = 0; m < sizeof models / sizeof *models; m++)

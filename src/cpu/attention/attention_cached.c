@@ -58,8 +58,11 @@ static int64_t sequence_of_row(const int32_t *cu, int64_t B, int64_t row)
 SIMD void add_biases(const struct args_attention_cached *a, const struct cached *s, const struct query *p)
 {
     bool bf16 = a->table.dtype == DT_BF16;
-    for (int64_t j = 0; j < p->n; j++)
-        s->scores[j] += vf_get_n(a->table.data, s->buckets[p->at - p->first - j] * a->heads + p->head, 1, bf16)[0];
+    for (int64_t j = 0; j < p->n; j++) {
+        int64_t distance = p->at - p->first - j;
+        float entry = vf_get_n(a->table.data, s->buckets[distance] * a->heads + p->head, 1, bf16)[0];
+        s->scores[j] += a->furthest ? entry : entry * (float)-distance;
+    }
 }
 
 /* Scores of the keys, of which the query's head has the elements from `head` on, and their maximum. */
@@ -129,7 +132,7 @@ static void append_rows(const struct args_attention_cached *a)
 static void fill_buckets(const struct args_attention_cached *a, int32_t *buckets)
 {
     for (int64_t i = 0; a->table.data && i < a->keys.shape[1]; i++)
-        buckets[i] = bias_bucket(i, 0, a->table.shape[0], a->furthest, true);
+        buckets[i] = !a->furthest ? 0 : bias_bucket(i, 0, a->table.shape[0], a->furthest, true);
 }
 
 /* Rows that a sequence may see: those of a cache, or of others, wherever they begin, of all caches. */

@@ -40,11 +40,14 @@ static void fill_bias(const struct problem *p, const struct tensor *table, int64
     }
     int32_t *entries = p->bias.entries + p->bias.zero;
     for (int64_t d = 1 - keys; d < queries + QUERIES; d++)
-        entries[d] = d >= queries ? 0 : bias_bucket(d > 0 ? d : 0, d < 0 ? -d : 0, p->bias.size, furthest, p->causal);
+        entries[d] = d >= queries || !furthest
+                         ? 0
+                         : bias_bucket(d > 0 ? d : 0, d < 0 ? -d : 0, p->bias.size, furthest, p->causal);
     for (int64_t h = 0; h < p->heads; h++) {
         float *to = p->bias.of_distances + h * p->bias.span + p->bias.zero;
         for (int64_t d = 1 - keys; d < queries + QUERIES; d++)
-            to[d] = vf_get_n(table->data, entries[d] * p->heads + h, 1, table->dtype == DT_BF16)[0];
+            to[d] = vf_get_n(table->data, entries[d] * p->heads + h, 1, table->dtype == DT_BF16)[0] *
+                    (furthest ? 1 : (float)-d);
     }
 }
 

@@ -1,4 +1,4 @@
-/* attention_bias.cuh: the bias by distance of GENERAL scores (op/attention/bias_bucket.h), and the gradient of its table. Both are by
+/* attention_bias.cuh: the bias by distance of GENERAL scores (op/attention/attention_general.c), and the gradient of its table. Both are by
  * distance first, key - query, since all that a tile has lies on few diagonals: a block keeps the biases of its head in shared memory,
  * and each of its warps sums of slopes. A warp's part of a tile that lies further apart than `furthest` has one bias, and one sum. */
 #ifndef CUDA_ATTENTION_BIAS_CUH
@@ -21,13 +21,14 @@ __host__ __device__ static inline int bias_distances(const struct attention_para
 /* Shared memory for the biases and `sums` arrays of sums. */
 static inline int bias_bytes(const struct attention_params *p, int sums)
 {
-    return p->table ? (1 + sums) * bias_distances(*p) * (int)sizeof(float) : 0;
+    return p->table && p->furthest ? (1 + sums) * bias_distances(*p) * (int)sizeof(float) : 0;
 }
 
 struct bias {
-    float *at; /* of distance 0 */
+    float *at; /* of distance 0; NULL: the biases are slope times distance */
     int furthest;
     float scale; /* of scores */
+    float slope;
 };
 
 __device__ static inline int bucket_of_distance(const struct attention_params &p, int distance)
@@ -40,9 +41,11 @@ __device__ static inline int bucket_of_distance(const struct attention_params &p
 __device__ static inline struct bias bias_load(const struct attention_params &p, int head, float *shared)
 {
     int middle = p.furthest + MARGIN;
+    if (!p.furthest)
+        return {NULL, 0, p.scale, p.table[head]};
     for (int i = (int)threadIdx.x; i <= 2 * middle; i += (int)blockDim.x)
         shared[i] = p.table[bucket_of_distance(p, i - middle) * p.heads + head];
-    return {shared + middle, p.furthest, p.scale};
+    return {shared + middle, p.furthest, p.scale, 0};
 }
 
 /* Where all of a warp's distances, from `least` to `most`, have the same bias: at -furthest or at furthest; elsewhere 0. */
@@ -60,10 +63,26 @@ __device__ static inline void scale_and_add(float (&s)[8][4], float scale, float
             s[j][k] = fmaf(s[j][k], scale, bias);
 }
 
+/* With biases that are slope times distance; the first element's distance is `first`, and the others' are that and `step`s. */
+__device__ static inline void scale_and_slope(float (&s)[8][4], const struct bias &b, int first, int step_j,
+                                              int step_one, int step_two)
+{
+#pragma unroll
+    for (int j = 0; j < 8; j++)
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+            s[j][k] =
+                fmaf(s[j][k], b.scale, b.slope * (float)(first + step_j * j + step_one * (k % 2) + step_two * (k / 2)));
+}
+
 /* Scores of a warp's queries become s scale + bias; the block's queries begin at `query0`, the tile's keys at `key0`. */
 __device__ static inline void add_bias(float (&s)[8][4], const struct bias &b, struct place at, int query0, int key0)
 {
     int query = query0 + at.row0, far = one_distance(b, key0 - query - 15, key0 + TILE - 1 - query);
+    if (!b.at) {
+        scale_and_slope(s, b, key0 + 16 * at.c - query - at.g, 2, 1, -8);
+        return;
+    }
     if (far) {
         scale_and_add(s, b.scale, b.at[far]);
         return;
@@ -81,6 +100,10 @@ __device__ static inline void add_bias_to_columns(float (&s)[8][4], const struct
                                                   int query0)
 {
     int key = key0 + at.row0, far = one_distance(b, key - query0 - TILE + 1, key + 15 - query0);
+    if (!b.at) {
+        scale_and_slope(s, b, key + at.g - query0 - 2 * at.c, -8, -1, 8);
+        return;
+    }
     if (far) {
         scale_and_add(s, b.scale, b.at[far]);
         return;

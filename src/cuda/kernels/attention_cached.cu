@@ -85,7 +85,10 @@ __global__ void __launch_bounds__(LANE *WARPS)
                 s += q[i] * v[i];
             s = warp_sum(s) * p.scale;
             s = p.softcap > 0 ? p.softcap * tanhf(s / p.softcap) : s;
-            s += p.table ? p.table[bias_bucket(at, j, p.buckets, p.furthest, true) * p.heads + head] : 0;
+            if (p.table && p.furthest)
+                s += p.table[bias_bucket(at, j, p.buckets, p.furthest, true) * p.heads + head];
+            else if (p.table)
+                s += p.table[head] * (float)(j - at);
             float now = fmaxf(max, s), shrink = expf(max - now), weight = expf(s - now);
             load_head(v, values + place, p.D, lane);
             for (int i = 0; i < MAX_PARTS; i++)

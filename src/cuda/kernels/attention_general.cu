@@ -96,12 +96,15 @@ __device__ static inline float kept(const struct general &p, int32_t sample, int
 
 __device__ static inline int32_t bucket_of(const struct general &p, int64_t i, int64_t j)
 {
-    return p.table ? bias_bucket(i, j, p.buckets, p.furthest, p.causal) : 0;
+    return p.table && p.furthest ? bias_bucket(i, j, p.buckets, p.furthest, p.causal) : 0;
 }
 
-__device__ static inline float score(const struct general &p, float dot, int64_t head, int32_t bucket)
+/* Of key j and query i, which are in this bucket. */
+__device__ static inline float score(const struct general &p, float dot, int64_t head, int32_t bucket, int64_t i,
+                                     int64_t j)
 {
-    return p.scale * dot + (p.table ? p.table[bucket * p.heads + head] : 0);
+    float entry = p.table ? p.table[bucket * p.heads + head] : 0;
+    return p.scale * dot + (p.furthest ? entry : entry * (float)(j - i));
 }
 
 /* Behind the last key that query i sees. */
@@ -123,7 +126,7 @@ __global__ void __launch_bounds__(WARPS *LANE)
     for (int64_t j = 0; j < end; j++) {
         load_head<T>(k, keys, p, at.other_first + j, p.kv.pitch, at.head);
         load_head<T>(v, values, p, at.other_first + j, p.kv.pitch, at.head);
-        float s = score(p, dot(q, k), at.head, bucket_of(p, i, j)), before = max;
+        float s = score(p, dot(q, k), at.head, bucket_of(p, i, j), i, j), before = max;
         max = s > max || isnan(s) ? s : max;
         float shrink = before == -INFINITY ? 0 : expf(before - max), e = expf(s - max);
         float m = p.threshold ? kept(p, p.coords[2 * at.first], at.head, i, j) : 1;
@@ -155,7 +158,7 @@ __global__ void __launch_bounds__(WARPS *LANE)
         int32_t bucket = bucket_of(p, i, j);
         load_head<T>(k, keys, p, at.other_first + j, p.kv.pitch, at.head);
         load_head<T>(v, values, p, at.other_first + j, p.kv.pitch, at.head);
-        float s = score(p, dot(q, k), at.head, bucket);
+        float s = score(p, dot(q, k), at.head, bucket, i, j);
         float m = p.threshold ? kept(p, p.coords[2 * at.first], at.head, i, j) : 1;
         float ds = expf(s - lse[at.head * p.q.rows + at.row]) * (m * dot(dy, v) - delta);
         for (int n = 0; n < MAX_PARTS; n++) {
@@ -190,7 +193,7 @@ __global__ void __launch_bounds__(WARPS *LANE)
         load_head<T>(q, queries, p, row, p.q.pitch, at.head);
         load_head<T>(dy, dout, p, row, p.width, at.head);
         load_head<T>(y, o, p, row, p.width, at.head);
-        float s = score(p, dot(q, k), at.head, bucket_of(p, i, j));
+        float s = score(p, dot(q, k), at.head, bucket_of(p, i, j), i, j);
         float m = p.threshold ? kept(p, p.coords[2 * at.other_first], at.head, i, j) : 1;
         float weight = expf(s - lse[at.head * p.q.rows + row]), ds = weight * (m * dot(dy, v) - dot(dy, y));
         for (int n = 0; n < MAX_PARTS; n++) {

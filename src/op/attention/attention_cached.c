@@ -56,9 +56,12 @@ void shape_attention_cached(struct graph *g, struct op_attention_cached *n)
         !shape_require(g, !n->kv || (!n->table && !n->window), op, "with kv there are no table and no window") ||
         !shape_require(g, !n->table || (t->ndim == 2 && dim_equal(t->shape[1], DIM(n->heads))), op,
                        "table must be (buckets, heads)") ||
+        !shape_require(g, !n->table || n->furthest || dim_equal(t->shape[0], DIM(1)), op,
+                       "with furthest 0 the table must be (1, heads)") ||
         !shape_require(g,
-                       !n->table || (dim_is_constant(t->shape[0]) && t->shape[0].c >= 4 && t->shape[0].c % 2 == 0 &&
-                                     n->furthest > t->shape[0].c / 2),
+                       !n->table || !n->furthest ||
+                           (dim_is_constant(t->shape[0]) && t->shape[0].c >= 4 && t->shape[0].c % 2 == 0 &&
+                            n->furthest > t->shape[0].c / 2),
                        op, "buckets must be even and 4 at least, and furthest above half of them"))
         return;
     struct dim T = graph_value(g, n->qkv)->shape[0];
@@ -116,6 +119,8 @@ static double score(const struct args_attention_cached *a, struct place p, int64
     sum = a->softcap > 0 ? a->softcap * tanh(a->scale * sum / a->softcap) : a->scale * sum;
     if (!a->table.data)
         return sum;
+    if (!a->furthest)
+        return sum + (double)(j - p.at) * ((const double *)a->table.data)[head];
     int64_t bucket = bias_bucket(p.at, j, a->table.shape[0], a->furthest, true);
     return sum + ((const double *)a->table.data)[bucket * a->heads + head];
 }

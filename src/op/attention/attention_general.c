@@ -1,6 +1,7 @@
 /* Attention of the rows of some sequences to those of others, or to their own, with a bias by distance (Vaswani et al., arXiv 1706.03762;
  * Raffel et al., arXiv 1910.10683; MPNet, arXiv 2004.09297). For query i of a sequence and key j of the sequence of the same number:
  *     S[i,j] = scale q_i . k_j + table[bucket(i,j), head] ;  P = softmax(S) over j ;  o_i = sum_j mask[i,j] P[i,j] v_j
+ *     furthest 0: S[i,j] = scale q_i . k_j + (j - i) table[0, head]: ALiBi (Press et al., arXiv 2108.12409)
  *     q (T, A D) of A heads and kv (S, 2 A D), keys and values; or q (T, 3 A D) with all three; table (buckets, A); o (T, A D);
  *     lse (A,T); causal: over j <= i alone
  * Backward, as op/attention/attention.c has it, and
@@ -30,6 +31,10 @@ static bool table_fits(struct graph *g, int table, int64_t heads, int64_t furthe
     const struct value *t = graph_value(g, table);
     if (!table)
         return true;
+    if (!furthest)
+        return shape_require(
+            g, causal && t->ndim == 2 && dim_equal(t->shape[0], DIM(1)) && dim_equal(t->shape[1], DIM(heads)), op,
+            "with furthest 0 it is causal, and the table (1, heads)");
     return shape_require(g, t->ndim == 2 && dim_is_constant(t->shape[0]) && dim_equal(t->shape[1], DIM(heads)), op,
                          "table must be (buckets, heads)") &&
            shape_require(g, t->shape[0].c >= 4 && t->shape[0].c % 2 == 0 && furthest > t->shape[0].c / (causal ? 2 : 4),
@@ -61,6 +66,8 @@ void shape_attention_general_bwd(struct graph *g, struct op_attention_general_bw
         !table_fits(g, n->table, n->heads, n->furthest, n->causal, op) || !shape_same(g, n->o, n->dout, op))
         return;
     const struct value *t = graph_value(g, n->table), *d = graph_value(g, n->dtable);
+    if (!shape_require(g, !n->dtable || n->furthest, op, "with furthest 0 the table has no gradient"))
+        return;
     if (!shape_require(g,
                        !n->dtable || (n->table && d->ndim == 2 && dim_equal(d->shape[0], t->shape[0]) &&
                                       dim_equal(d->shape[1], t->shape[1])),
@@ -162,13 +169,20 @@ static int64_t entry(const struct task *t, int64_t i, int64_t j)
     return bias_bucket(i, j, t->buckets, t->furthest, t->causal) * t->heads + t->head;
 }
 
+static double bias(const struct task *t, int64_t i, int64_t j)
+{
+    if (!t->table)
+        return 0;
+    return t->furthest ? t->table[entry(t, i, j)] : (double)(j - i) * t->table[t->head];
+}
+
 static double score(const struct task *t, int64_t i, int64_t j)
 {
     const double *q = t->q + i * t->q_pitch, *k = t->k + j * t->kv_pitch;
     double sum = 0;
     for (int64_t d = 0; d < t->D; d++)
         sum += q[d] * k[d];
-    return t->scale * sum + (t->table ? t->table[entry(t, i, j)] : 0);
+    return t->scale * sum + bias(t, i, j);
 }
 
 static double mask(const struct task *t, const int32_t *coords, const int32_t *rng, int64_t site, double p, int64_t i,
