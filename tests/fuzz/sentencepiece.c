@@ -13,6 +13,9 @@ static const struct {
     {"m/spm.model", "{\"model_type\":\"xlm-roberta\"}", NULL},
     {"m/spm.model", "{\"model_type\":\"albert\"}", NULL},
     {"m/spm.model", "{\"model_type\":\"deberta-v2\"}", NULL},
+    {"m/spm.model", "{\"model_type\":\"camembert\"}", NULL},
+    {"m/spm.model", "{\"model_type\":\"mbart\"}", NULL},
+    {"m/spm.model", "{\"model_type\":\"pegasus\"}", NULL},
     {"m/source.spm", "{}", "{\"</s>\":0,\"<unk>\":1,\"<pad>\":2,\"\u2581a\":3,\"a\":4}"},
     {"m/sentencepiece.bpe.model", "{}", "{\"</s>\":0,\"<unk>\":1,\"<pad>\":2,\"<s>\":3,\"\u2581a\":4}"},
 };
