@@ -255,6 +255,8 @@ static int open_files(struct tokenizer *t, const struct io *io, const char *dir,
         TRY(tokenizer_config_apply(c, io, t, true, err));
         return tokenizer_finish(t, err);
     }
+    if (from != JSON)
+        TRY(tokenizer_refuse_class(io, t, c, err));
     if (from == NAMES)
         return no_tokenizer(dir, lacks, err);
     t->path = path[from];

@@ -172,17 +172,23 @@ int tokenizer_read_vocab_json(struct tokenizer *t, const struct io *io, const ch
 int tokenizer_read_sentencepiece(struct tokenizer *t, const struct io *io, const struct tokenizer_config *c,
                                  struct snug_err *err);
 
+/* refused.c: a class without a tokenizer.json that is not read, by its name and with what to do. */
+int tokenizer_refuse_class(const struct io *io, struct tokenizer *t, const struct tokenizer_config *c,
+                           struct snug_err *err);
+
 /* spm/vocab_folder.c: models of SentencePiece and a vocab.json, for Marian and M2M-100, where those files are in c->dir and no
  * "tokenizer_class" speaks against it: then *is_one, and they are read. *lacks: which of the class's files is missing. */
 int tokenizer_read_translator(struct tokenizer *t, const struct io *io, const struct tokenizer_config *c, bool *is_one,
                               const char **lacks, struct snug_err *err);
 
-/* config.c: tokenizer_config.json, and special_tokens_map.json for what it leaves out. Both may be absent. */
+/* config.c: tokenizer_config.json, and special_tokens_map.json for what it leaves out; the model's config.json, which may name the class.
+ * All may be absent. */
 struct tokenizer_config {
     const char *dir;
-    json_t *config, *map; /* NULL: no such file */
-    const char *path, *map_path;
-    const char *class; /* "tokenizer_class", NULL when not stated */
+    json_t *config, *map, *model; /* NULL: no such file */
+    const char *path, *map_path, *model_path;
+    const char *class; /* "tokenizer_class", of the tokenizer's file or else of the model's; NULL when not stated */
+    const char *model_type; /* NULL when not stated */
 };
 enum { FLAG_ABSENT = -2, FLAG_NULL = -1 }; /* or 0 or 1 */
 int tokenizer_config_read(struct tokenizer_config *c, const struct io *io, struct tokenizer *t, struct snug_err *err);

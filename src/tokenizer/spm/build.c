@@ -275,7 +275,7 @@ int tokenizer_read_sentencepiece(struct tokenizer *t, const struct io *io, const
                                  struct snug_err *err)
 {
     struct spm_making m = {.t = t, .config = c};
-    TRY(spm_class_choose(&m, io, err));
+    TRY(spm_class_choose(&m, err));
     TRY(spm_read(io, t->path, &t->arena, &m.spm, err));
     int code = SNUG_OK;
     if (m.spm.bpe != m.class->bpe)

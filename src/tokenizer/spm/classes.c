@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-enum { LIMIT = 64 * 1024 * 1024 };
 #define MARK "\xE2\x96\x81" /* "▁" */
 
 /* ---- sections ---- */
@@ -428,30 +427,18 @@ static bool is_named(const struct spm_class *class, const char *name)
     return !strncmp(class->name, name, n) && (!name[n] || !strcmp(name + n, "Fast"));
 }
 
-int spm_class_choose(struct spm_making *m, const struct io *io, struct snug_err *err)
+int spm_class_choose(struct spm_making *m, struct snug_err *err)
 {
-    const char *model_type = NULL, *path = arena_printf(&m->t->arena, "%s/config.json", m->config->dir);
-    json_t *config = NULL;
-    bool has = false;
-    if (!path)
-        return err_no_memory(err, strlen(m->config->dir));
-    if (!m->config->class)
-        TRY(tokenizer_has_file(io, path, &has, err));
-    if (has)
-        TRY(json_read_object(io, path, LIMIT, &config, err));
-    int code = config ? json_get_string(config, path, "model_type", false, &model_type, err) : SNUG_OK;
-    for (size_t i = 0; i < sizeof classes / sizeof *classes && !m->class && !code; i++)
-        if (m->config->class ? is_named(&classes[i], m->config->class)
-                             : model_type && is_of_model(&classes[i], model_type))
+    const char *class = m->config->class, *model_type = m->config->model_type;
+    for (size_t i = 0; i < sizeof classes / sizeof *classes && !m->class; i++)
+        if (class ? is_named(&classes[i], class) : model_type && is_of_model(&classes[i], model_type))
             m->class = &classes[i];
-    if (!code && !m->class)
-        code = err_set(err, SNUG_ERR_INPUT,
-                       "%s: %s %s is not read from a sentencepiece model; write a tokenizer.json with transformers: "
-                       "AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR)",
-                       m->t->path, m->config->class ? "tokenizer_class" : "model_type",
-                       m->config->class ? m->config->class
-                       : model_type     ? model_type
-                                        : "(none)");
-    json_decref(config);
-    return code;
+    return m->class ? SNUG_OK
+                    : err_set(err, SNUG_ERR_INPUT,
+                              "%s: %s %s is not read from a sentencepiece model; write a tokenizer.json with "
+                              "transformers: AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR)",
+                              m->t->path, class ? "tokenizer_class" : "model_type",
+                              class        ? class
+                              : model_type ? model_type
+                                           : "(none)");
 }

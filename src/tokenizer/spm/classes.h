@@ -46,7 +46,7 @@ struct spm_making {
     json_int_t next_id; /* of a token that the model does not have */
 };
 
-/* Sets m->class, by tokenizer_config.json or the model's type. SNUG_ERR_INPUT: there is no such class here. */
-int spm_class_choose(struct spm_making *m, const struct io *io, struct snug_err *err);
+/* Sets m->class, by its stated name or the model's type. SNUG_ERR_INPUT: there is no such class here. */
+int spm_class_choose(struct spm_making *m, struct snug_err *err);
 
 #endif
