@@ -20,6 +20,8 @@ const char *const model_dir_carried[MODEL_DIR_CARRIED] = {
     "spiece.model",
     "spm.model",
     "sentencepiece.bpe.model",
+    "source.spm",
+    "target.spm",
     "special_tokens_map.json",
     "added_tokens.json",
     "generation_config.json",

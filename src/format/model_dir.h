@@ -19,7 +19,7 @@ struct model_bits {
     bool fp4, nested; /* of 4 */
 };
 
-enum { MODEL_DIR_CARRIED = 29 };
+enum { MODEL_DIR_CARRIED = 31 };
 /* The files of tokenizer, pictures and generation, and of a sentence-embedding model's other modules, which a result takes over as they are.
  * Those of modules lie in folders of their own: FOLDER/NAME. */
 extern const char *const model_dir_carried[MODEL_DIR_CARRIED];

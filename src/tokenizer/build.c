@@ -189,18 +189,14 @@ int tokenizer_has_file(const struct io *io, const char *path, bool *has, struct 
     return *has || errno == ENOENT || errno == ENOTDIR ? 0 : err_errno(err, SNUG_ERR_IO, path, "look for it", errno);
 }
 
-static int no_tokenizer(const struct io *io, struct tokenizer *t, const char *dir, struct snug_err *err)
+/* `lacks`: a file of the class that tokenizer_config.json names. */
+static int no_tokenizer(const char *dir, const char *lacks, struct snug_err *err)
 {
-    const char *pair = arena_printf(&t->arena, "%s/source.spm", dir);
-    bool is_pair;
-    if (!pair)
-        return err_no_memory(err, strlen(dir) + 16);
-    TRY(tokenizer_has_file(io, pair, &is_pair, err));
-    if (is_pair)
+    if (lacks)
         return err_set(err, SNUG_ERR_INPUT,
-                       "%s: Marian's pair of SentencePiece models is not read; give token ids, input_ids and labels "
-                       "in .safetensors, in place of texts",
-                       pair);
+                       "%s: is missing, and there is no tokenizer.json either; save the tokenizer "
+                       "with the model",
+                       lacks);
     return err_set(
         err, SNUG_ERR_INPUT,
         "%s: no tokenizer: neither tokenizer.json nor vocab.txt nor a sentencepiece model is there; save the "
@@ -241,8 +237,8 @@ static int open_files(struct tokenizer *t, const struct io *io, const char *dir,
     static const char *const names[] = {"tokenizer.json",  "vocab.txt",    "vocab.json", "merges.txt",
                                         "tokenizer.model", "spiece.model", "spm.model",  "sentencepiece.bpe.model"};
     enum { JSON, TXT, VOCAB, MERGES, FIRST_SPM, NAMES = FIRST_SPM + 4 };
-    const char *path[NAMES];
-    bool has[NAMES];
+    const char *path[NAMES], *lacks;
+    bool has[NAMES], is_translator;
     t->flags = char_flags_new();
     for (int i = 0; i < NAMES; i++) {
         path[i] = arena_printf(&t->arena, "%s/%s", dir, names[i]);
@@ -253,9 +249,16 @@ static int open_files(struct tokenizer *t, const struct io *io, const char *dir,
     int from = has[JSON] ? JSON : has[TXT] ? TXT : has[VOCAB] && has[MERGES] ? VOCAB : FIRST_SPM;
     while (from >= FIRST_SPM && from < NAMES && !has[from])
         from++;
-    if (from == NAMES)
-        return no_tokenizer(io, t, dir, err);
     TRY(tokenizer_config_read(c, io, t, err));
+    TRY(tokenizer_read_translator(t, io, c, &is_translator, &lacks, err));
+    if (is_translator) {
+        TRY(tokenizer_config_apply(c, io, t, true, err));
+        return tokenizer_finish(t, err);
+    }
+    if (from != JSON)
+        TRY(tokenizer_refuse_class(io, t, c, err));
+    if (from == NAMES)
+        return no_tokenizer(dir, lacks, err);
     t->path = path[from];
     if (from == JSON)
         TRY(tokenizer_read_json(t, io, err));
@@ -299,8 +302,12 @@ void tokenizer_close(struct tokenizer *t)
     trie_free(&t->normal.trie);
     for (size_t i = 0; i < t->n_regexes; i++)
         regex_free(t->regexes[i]);
-    for (int kind = 0; kind < STEP_KINDS; kind++)
+    for (int kind = 0; kind < STEP_KINDS; kind++) {
+        for (size_t i = 0; i < t->steps[kind].n; i++)
+            if (t->steps[kind].list[i].type->free)
+                t->steps[kind].list[i].type->free(t->steps[kind].list[i].state);
         mem_free(t->steps[kind].list);
+    }
     mem_free(t->regexes);
     mem_free(t->tokens);
     mem_free(t->added);

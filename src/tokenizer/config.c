@@ -35,13 +35,19 @@ int tokenizer_config_read(struct tokenizer_config *c, const struct io *io, struc
         t->special[i] = -1;
     TRY(read_beside(c, io, t, "tokenizer_config.json", &c->path, &c->config, err));
     TRY(read_beside(c, io, t, "special_tokens_map.json", &c->map_path, &c->map, err));
-    return c->config ? json_get_string(c->config, c->path, "tokenizer_class", false, &c->class, err) : 0;
+    TRY(read_beside(c, io, t, "config.json", &c->model_path, &c->model, err));
+    if (c->config)
+        TRY(json_get_string(c->config, c->path, "tokenizer_class", false, &c->class, err));
+    if (c->model && !c->class)
+        TRY(json_get_string(c->model, c->model_path, "tokenizer_class", false, &c->class, err));
+    return c->model ? json_get_string(c->model, c->model_path, "model_type", false, &c->model_type, err) : 0;
 }
 
 void tokenizer_config_free(struct tokenizer_config *c)
 {
     json_decref(c->config);
     json_decref(c->map);
+    json_decref(c->model);
 }
 
 int tokenizer_config_flag(const struct tokenizer_config *c, const char *key, int *flag, struct snug_err *err)

@@ -42,17 +42,32 @@ static int with_language(struct tokenizer *t, const struct template *from, int32
     return SNUG_OK;
 }
 
-/* A language is an added token: a word that looks like one is none. */
-static int find_language(const struct tokenizer *t, const char *name, int32_t *id, struct snug_err *err)
+/* What a user calls the language of a token: all of it, or what its marks leave. */
+static void language_name(const struct tokenizer *t, int32_t id, const char **name, size_t *n)
 {
-    for (size_t i = 0; i < t->n_added; i++)
-        if (!strcmp(t->added[i].content, name)) {
-            *id = t->added[i].id;
+    *name = tokenizer_token(t, id);
+    *n = strlen(*name);
+    if (t->n_languages && *n > 4) {
+        *name += 2;
+        *n -= 4;
+    }
+}
+
+/* A language is an added token, or one of those that are nothing else: a word that looks like one is none. */
+static int find_language(const struct tokenizer *t, const char *wanted, int32_t *id, struct snug_err *err)
+{
+    const char *name;
+    size_t n, among = t->n_languages ? (size_t)t->n_languages : t->n_added;
+    for (size_t i = 0; i < among; i++) {
+        *id = t->n_languages ? t->first_language + (int32_t)i : t->added[i].id;
+        language_name(t, *id, &name, &n);
+        if (strlen(wanted) == n && !memcmp(name, wanted, n))
             return SNUG_OK;
-        }
+    }
     const struct template_part *known = &t->single.parts[language_part(t, &t->single)];
-    return err_set(err, SNUG_ERR_INPUT, "%s: has no language \"%s\"; write one as it does, as in \"%s\"", t->path, name,
-                   tokenizer_token(t, known->ids[0]));
+    language_name(t, known->ids[0], &name, &n);
+    return err_set(err, SNUG_ERR_INPUT, "%s: has no language \"%s\"; write one as it does, as in \"%.*s\"", t->path,
+                   wanted, (int)n, name);
 }
 
 int tokenizer_apply_languages(struct tokenizer *t, const char *source, const char *target, struct snug_err *err)

@@ -92,6 +92,9 @@ struct tokenizer {
     struct template single, pair;
     struct template target; /* of what is to be written, where its language is known */
     bool has_template;      /* a post-processor set them */
+    int32_t
+        first_language; /* of n_languages tokens "__af__" …, which are named "af" …; 0: languages are added tokens */
+    int32_t n_languages;
     bool truncate_left;
     bool trims_places;  /* a blank that a token begins or ends with is not counted among its place */
     bool trims_but_one; /* but for one that the step ByteLevel has put before the text */
@@ -151,6 +154,8 @@ int tokenizer_bos_eos_template(struct tokenizer *t, int32_t bos, int32_t eos, st
 /* pipeline.c: the steps of a section of tokenizer.json, which may be a Sequence. */
 int tokenizer_read_steps(struct tokenizer *t, enum step_kind kind, json_t *section, struct snug_err *err);
 int tokenizer_add_step(struct tokenizer *t, enum step_kind kind, const char *name, json_t *o, struct snug_err *err);
+/* One that no tokenizer.json names. */
+int tokenizer_push_step(struct tokenizer *t, enum step_kind kind, struct step step, struct snug_err *err);
 /* Whether the steps of a kind are just this one. */
 bool tokenizer_only_step(const struct tokenizer *t, enum step_kind kind, const char *name);
 
@@ -167,12 +172,23 @@ int tokenizer_read_vocab_json(struct tokenizer *t, const struct io *io, const ch
 int tokenizer_read_sentencepiece(struct tokenizer *t, const struct io *io, const struct tokenizer_config *c,
                                  struct snug_err *err);
 
-/* config.c: tokenizer_config.json, and special_tokens_map.json for what it leaves out. Both may be absent. */
+/* refused.c: a class without a tokenizer.json that is not read, by its name and with what to do. */
+int tokenizer_refuse_class(const struct io *io, struct tokenizer *t, const struct tokenizer_config *c,
+                           struct snug_err *err);
+
+/* spm/vocab_folder.c: models of SentencePiece and a vocab.json, for Marian and M2M-100, where those files are in c->dir and no
+ * "tokenizer_class" speaks against it: then *is_one, and they are read. *lacks: which of the class's files is missing. */
+int tokenizer_read_translator(struct tokenizer *t, const struct io *io, const struct tokenizer_config *c, bool *is_one,
+                              const char **lacks, struct snug_err *err);
+
+/* config.c: tokenizer_config.json, and special_tokens_map.json for what it leaves out; the model's config.json, which may name the class.
+ * All may be absent. */
 struct tokenizer_config {
     const char *dir;
-    json_t *config, *map; /* NULL: no such file */
-    const char *path, *map_path;
-    const char *class; /* "tokenizer_class", NULL when not stated */
+    json_t *config, *map, *model; /* NULL: no such file */
+    const char *path, *map_path, *model_path;
+    const char *class; /* "tokenizer_class", of the tokenizer's file or else of the model's; NULL when not stated */
+    const char *model_type; /* NULL when not stated */
 };
 enum { FLAG_ABSENT = -2, FLAG_NULL = -1 }; /* or 0 or 1 */
 int tokenizer_config_read(struct tokenizer_config *c, const struct io *io, struct tokenizer *t, struct snug_err *err);

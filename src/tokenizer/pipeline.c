@@ -49,9 +49,17 @@ static int unknown_type(struct tokenizer *t, enum step_kind kind, json_t *type, 
     return code;
 }
 
-int tokenizer_add_step(struct tokenizer *t, enum step_kind kind, const char *name, json_t *o, struct snug_err *err)
+int tokenizer_push_step(struct tokenizer *t, enum step_kind kind, struct step step, struct snug_err *err)
 {
     struct steps *s = &t->steps[kind];
+    if (!MEM_GROW(s->list, s->cap, s->n + 1))
+        return err_no_memory(err, (s->n + 1) * sizeof step);
+    s->list[s->n++] = step;
+    return 0;
+}
+
+int tokenizer_add_step(struct tokenizer *t, enum step_kind kind, const char *name, json_t *o, struct snug_err *err)
+{
     struct step step = {NULL, NULL};
     for (size_t i = 0; name && i < kinds[kind].n; i++)
         if (!strcmp(kinds[kind].types[i].name, name))
@@ -59,10 +67,7 @@ int tokenizer_add_step(struct tokenizer *t, enum step_kind kind, const char *nam
     if (!step.type)
         return unknown_type(t, kind, json_object_get(o, "type"), err);
     TRY(step.type->read(t, o, &step.state, err));
-    if (!MEM_GROW(s->list, s->cap, s->n + 1))
-        return err_no_memory(err, (s->n + 1) * sizeof step);
-    s->list[s->n++] = step;
-    return 0;
+    return tokenizer_push_step(t, kind, step, err);
 }
 
 int tokenizer_read_steps(struct tokenizer *t, enum step_kind kind, json_t *section, struct snug_err *err)

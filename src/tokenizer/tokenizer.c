@@ -165,14 +165,14 @@ static int start(const struct template *form, const char *what, int64_t max_leng
     return scratch_get(out, err);
 }
 
-static int encode(const struct tokenizer *t, const struct template *form, const char *text, size_t bytes,
+static int encode(const struct tokenizer *t, const struct template *form, bool target, const char *text, size_t bytes,
                   const char *pair, size_t pair_bytes, int64_t max_length, struct token_buf *out, struct snug_err *err)
 {
     TRY(start(form, pair ? "pair" : "text", max_length, out, err));
     TRY(check_utf8(text, bytes, err));
     if (pair)
         TRY(check_utf8(pair, pair_bytes, err));
-    struct encoder e = {.t = t, .out = out, .s = out->scratch, .err = err, .begins = true};
+    struct encoder e = {.t = t, .out = out, .s = out->scratch, .err = err, .begins = true, .target = target};
     TRY(encode_text(&e, text, bytes));
     size_t whole[2] = {out->n_pieces, 0};
     if (pair)
@@ -193,13 +193,13 @@ static int encode(const struct tokenizer *t, const struct template *form, const 
 int tokenizer_encode(const struct tokenizer *t, const char *text, size_t bytes, const char *pair, size_t pair_bytes,
                      int64_t max_length, struct token_buf *out, struct snug_err *err)
 {
-    return encode(t, pair ? &t->pair : &t->single, text, bytes, pair, pair_bytes, max_length, out, err);
+    return encode(t, pair ? &t->pair : &t->single, false, text, bytes, pair, pair_bytes, max_length, out, err);
 }
 
 int tokenizer_encode_target(const struct tokenizer *t, const char *text, size_t bytes, int64_t max_length,
                             struct token_buf *out, struct snug_err *err)
 {
-    return encode(t, t->target.n_parts ? &t->target : &t->single, text, bytes, NULL, 0, max_length, out, err);
+    return encode(t, t->target.n_parts ? &t->target : &t->single, true, text, bytes, NULL, 0, max_length, out, err);
 }
 
 int tokenizer_encode_words(const struct tokenizer *t, const struct token_word *words, size_t n, int64_t max_length,

@@ -1,14 +1,25 @@
-/* A letter, and the bytes of a model of SentencePiece: the letter says of which class ('a': the first model_type). What is accepted gives
+/* A letter, and the bytes of a model of SentencePiece: the letter says of which class ('a': the first row). What is accepted gives
  * ids of its vocabulary, and text for each of them. */
 #include "../memory_io.h"
 #include "fuzz.h"
 #include "tokenizer/tokenizer.h"
 
-static const char *const configs[] = {
-    "{\"model_type\":\"llama\"}",       "{\"model_type\":\"gemma2\"}", "{\"model_type\":\"t5\"}",
-    "{\"model_type\":\"xlm-roberta\"}", "{\"model_type\":\"albert\"}", "{\"model_type\":\"deberta-v2\"}",
+static const struct {
+    const char *file, *config, *vocab;
+} classes[] = {
+    {"m/spm.model", "{\"model_type\":\"llama\"}", NULL},
+    {"m/spm.model", "{\"model_type\":\"gemma2\"}", NULL},
+    {"m/spm.model", "{\"model_type\":\"t5\"}", NULL},
+    {"m/spm.model", "{\"model_type\":\"xlm-roberta\"}", NULL},
+    {"m/spm.model", "{\"model_type\":\"albert\"}", NULL},
+    {"m/spm.model", "{\"model_type\":\"deberta-v2\"}", NULL},
+    {"m/spm.model", "{\"model_type\":\"camembert\"}", NULL},
+    {"m/spm.model", "{\"model_type\":\"mbart\"}", NULL},
+    {"m/spm.model", "{\"model_type\":\"pegasus\"}", NULL},
+    {"m/source.spm", "{}", "{\"</s>\":0,\"<unk>\":1,\"<pad>\":2,\"\u2581a\":3,\"a\":4}"},
+    {"m/sentencepiece.bpe.model", "{}", "{\"</s>\":0,\"<unk>\":1,\"<pad>\":2,\"<s>\":3,\"\u2581a\":4}"},
 };
-enum { CONFIGS = sizeof configs / sizeof *configs };
+enum { CLASSES = sizeof classes / sizeof *classes };
 
 static void encode(const struct tokenizer *t)
 {
@@ -30,12 +41,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (!size)
         return 0;
-    const char *config = configs[(unsigned)(data[0] - 'a') % CONFIGS];
-    const struct memory_file files[] = {{"m/spm.model", data + 1, size - 1}, {"m/config.json", config, strlen(config)}};
+    unsigned which = (unsigned)(data[0] - 'a') % CLASSES;
+    const char *config = classes[which].config, *vocab = classes[which].vocab ? classes[which].vocab : "";
+    const struct memory_file files[] = {{classes[which].file, data + 1, size - 1},
+                                        {"m/config.json", config, strlen(config)},
+                                        {"m/vocab.json", vocab, strlen(vocab)},
+                                        {"m/target.spm", data + 1, size - 1}};
     struct memory_io m;
     struct tokenizer *t;
     struct snug_err err = {0};
-    memory_io_init(&m, files, 2);
+    memory_io_init(&m, files, *vocab ? 4 : 2);
     int code = tokenizer_open(&m.io, "m", &t, &err);
     MUST(m.open_files == 0);
     if (code) {

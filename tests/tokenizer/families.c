@@ -46,7 +46,9 @@ static bool encodes(struct family *f, json_t *row, const char *first, const char
     int64_t most = json_integer_value(json_object_get(row, "max_length"));
     bool bare = !strcmp(json_string_value(json_object_get(row, "kind")), "no special tokens");
     struct snug_err e = {0};
-    int code = tokenizer_encode(f->t, a, n[0], b, n[1], most, &f->buf, &e);
+    int code = !strcmp(json_string_value(json_object_get(row, "kind")), "target")
+                   ? tokenizer_encode_target(f->t, a, n[0], most, &f->buf, &e)
+                   : tokenizer_encode(f->t, a, n[0], b, n[1], most, &f->buf, &e);
     bool same = !code && (bare ? same_ids(json_object_get(row, "ids"), f->buf.pieces, f->buf.n_pieces)
                                : same_ids(json_object_get(row, "ids"), f->buf.ids, f->buf.n));
     if (types)
@@ -89,7 +91,7 @@ static void check_row(struct family *f, json_t *row, const char *line)
     bool same = true;
     if (!ids || (strategy && (strcmp(strategy, "longest_first") || strcmp(direction, "right"))))
         return;
-    if (!strcmp(kind, "text") || !strcmp(kind, "no special tokens"))
+    if (!strcmp(kind, "text") || !strcmp(kind, "no special tokens") || !strcmp(kind, "target"))
         same = encodes(f, row, "text", "");
     else if (!strcmp(kind, "pair") || !strcmp(kind, "truncated pair"))
         same = encodes(f, row, "a", "b");
@@ -273,7 +275,18 @@ static void recorded_sentencepiece(void **state)
     char dir[4096];
     int wrong = 0;
     snprintf(dir, sizeof dir, "%s/tests/tokenizer/recorded/sentencepiece", getenv("SNUG_SOURCE"));
-    assert_int_equal(each_folder(dir, "config.json", check_recorded, &wrong), 12);
+    assert_int_equal(each_folder(dir, "config.json", check_recorded, &wrong), 17);
+    assert_int_equal(wrong, 0);
+}
+
+/* Folders of translators: vocab.json and models of SentencePiece for sources and targets (recorded/record_translators.py). */
+static void recorded_translators(void **state)
+{
+    (void)state;
+    char dir[4096];
+    int wrong = 0;
+    snprintf(dir, sizeof dir, "%s/tests/tokenizer/recorded/translators", getenv("SNUG_SOURCE"));
+    assert_int_equal(each_folder(dir, "vocab.json", check_recorded, &wrong), 6);
     assert_int_equal(wrong, 0);
 }
 
@@ -350,9 +363,8 @@ static void full_recordings(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(recorded_families),
-        cmocka_unit_test(recorded_sentencepiece),
-        cmocka_unit_test(every_step_has_a_recording),
+        cmocka_unit_test(recorded_families),    cmocka_unit_test(recorded_sentencepiece),
+        cmocka_unit_test(recorded_translators), cmocka_unit_test(every_step_has_a_recording),
         cmocka_unit_test(full_recordings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

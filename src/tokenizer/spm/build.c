@@ -29,20 +29,42 @@ static const char *extra_id(int64_t i, char name[32])
     return name;
 }
 
+static const char *numbered_unknown(int64_t i, char name[32])
+{
+    snprintf(name, 32, "<unk_%lld>", (long long)i);
+    return name;
+}
+
+/* The first of a list with blanks between them, and what is behind it; false: it is at its end. */
+static bool next_language(const char **list, char name[32])
+{
+    size_t n = *list ? strcspn(*list, " ") : 0;
+    if (!n)
+        return false;
+    snprintf(name, 32, "%.*s", (int)n, *list);
+    *list += n + ((*list)[n] == ' ');
+    return true;
+}
+
 /* m->ids, and `scored`, [["a", -1.5], …], unless it is NULL. */
 static int list_tokens(struct spm_making *m, json_t *scored, struct snug_err *err)
 {
     const struct spm_class *c = m->class;
+    const char *languages = c->languages;
+    char name[32];
     for (int i = 0; i < c->n_first; i++)
-        TRY(add_token(m, scored, m->names[c->first[i]], 0, err));
+        TRY(add_token(m, scored, c->first[i].text ? c->first[i].text : m->names[c->first[i].which], c->first[i].score,
+                      err));
+    for (int64_t i = 2; i < m->unknowns; i++)
+        TRY(add_token(m, scored, numbered_unknown(i, name), -100, err));
     for (size_t i = (size_t)c->skipped; i < m->spm.n; i++)
         TRY(add_token(m, scored, m->spm.pieces[i].text, m->spm.pieces[i].score, err));
+    while (next_language(&languages, name))
+        TRY(add_token(m, scored, name, 0, err));
     if (c->mask_last)
         TRY(add_token(m, scored, m->names[TOKEN_MASK], 0, err));
-    for (int64_t i = m->extra_ids - 1; i >= 0; i--) {
-        char name[32];
+    for (int64_t i = m->extra_ids - 1; i >= 0; i--)
         TRY(add_token(m, scored, extra_id(i, name), 0, err));
-    }
     return SNUG_OK;
 }
 
@@ -113,7 +135,30 @@ static bool is_special(const struct spm_making *m, const char *text)
     return false;
 }
 
-/* Control pieces and those that a user has defined, the extra ids, and the special tokens, with the flags that
+static int add_special(const struct spm_making *m, json_t *list, const char *text, struct snug_err *err)
+{
+    const struct added_token token = {.content = text, .special = true};
+    return add_added(m, list, &token, err);
+}
+
+/* Tokens of the class that are no pieces of the model. */
+static int list_own(const struct spm_making *m, json_t *list, struct snug_err *err)
+{
+    const char *languages = m->class->languages;
+    char name[32];
+    for (int i = 0; i < m->class->n_first; i++)
+        if (m->class->first[i].special)
+            TRY(add_special(m, list, m->class->first[i].text, err));
+    for (int64_t i = 2; i < m->unknowns; i++)
+        TRY(add_special(m, list, numbered_unknown(i, name), err));
+    while (next_language(&languages, name))
+        TRY(add_special(m, list, name, err));
+    for (int64_t i = m->extra_ids - 1; i >= 0; i--)
+        TRY(add_special(m, list, extra_id(i, name), err));
+    return SNUG_OK;
+}
+
+/* Control pieces and those that a user has defined, the class's own, and the special tokens, with the flags that
  * tokenizer_config.json gives them. Others that it names come later. */
 static int list_added(struct spm_making *m, json_t *list, struct snug_err *err)
 {
@@ -127,11 +172,7 @@ static int list_added(struct spm_making *m, json_t *list, struct snug_err *err)
         if ((p->type == SPM_CONTROL || p->type == SPM_USER_DEFINED) && json_object_get(m->ids, p->text))
             TRY(add_added(m, list, &token, err));
     }
-    for (int64_t i = m->extra_ids - 1; i >= 0; i--) {
-        char name[32];
-        const struct added_token token = {.content = extra_id(i, name), .special = true};
-        TRY(add_added(m, list, &token, err));
-    }
+    TRY(list_own(m, list, err));
     m->next_id = (json_int_t)json_object_size(m->ids);
     for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
         const struct added_token *token = &m->special[order[i]];
@@ -159,7 +200,8 @@ static int read_settings(struct spm_making *m, struct snug_err *err)
         const char *path;
         TRY(tokenizer_config_token(m->config, (enum special_token)i, &m->special[i], &path, err));
         if (!path)
-            m->special[i] = (struct added_token){.content = m->class->names[i], .special = true};
+            m->special[i] = (struct added_token){
+                .content = m->class->names[i], .special = true, .lstrip = i == TOKEN_MASK && m->class->mask_lstrip};
         m->names[i] = m->special[i].content;
         if (!m->names[i] && m->class->names[i])
             return err_set(err, SNUG_ERR_INPUT, "%s: %s is null, but %s needs it; name a token", path,
@@ -168,6 +210,9 @@ static int read_settings(struct spm_making *m, struct snug_err *err)
     m->extra_ids = m->class->extra_ids;
     if (m->extra_ids && m->config->config)
         TRY(json_get_int(m->config->config, m->config->path, "extra_ids", false, 0, 100000, &m->extra_ids, err));
+    m->unknowns = m->class->unknowns;
+    if (m->unknowns && m->config->config)
+        TRY(json_get_int(m->config->config, m->config->path, "offset", false, 2, 100000, &m->unknowns, err));
     bool albert = !strcmp(m->class->name, "AlbertTokenizer");
     TRY(read_flag(m, "legacy", false, &m->legacy, err));
     TRY(read_flag(m, "add_prefix_space", true, &m->prefix_space, err));
@@ -230,7 +275,7 @@ int tokenizer_read_sentencepiece(struct tokenizer *t, const struct io *io, const
                                  struct snug_err *err)
 {
     struct spm_making m = {.t = t, .config = c};
-    TRY(spm_class_choose(&m, io, err));
+    TRY(spm_class_choose(&m, err));
     TRY(spm_read(io, t->path, &t->arena, &m.spm, err));
     int code = SNUG_OK;
     if (m.spm.bpe != m.class->bpe)

@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-enum { LIMIT = 64 * 1024 * 1024 };
 #define MARK "\xE2\x96\x81" /* "▁" */
 
 /* ---- sections ---- */
@@ -45,6 +44,35 @@ static json_t *words_pre_tokenizer(const struct spm_making *m)
 static json_t *words_decoder(const struct spm_making *m)
 {
     return metaspace(m, "never", true);
+}
+
+static json_t *always_metaspace(const struct spm_making *m)
+{
+    (void)m;
+    return json_pack("{ss ss ss sb}", "type", "Metaspace", "replacement", MARK, "prepend_scheme", "always", "split", 1);
+}
+
+static json_t *mbart_pre_tokenizer(const struct spm_making *m)
+{
+    return sequence("pretokenizers", json_pack("[oo]", named("WhitespaceSplit"), always_metaspace(m)));
+}
+
+/* One blank of several, behind the model's rules. */
+static json_t *mbart50_normalizer(const struct spm_making *m)
+{
+    json_t *list = json_pack("[o]", replace("Regex", " {2,}", " "));
+    if (m->spm.charsmap && json_array_insert_new(list, 0, precompiled(m))) {
+        json_decref(list);
+        return NULL;
+    }
+    return sequence("normalizers", list);
+}
+
+static json_t *pegasus_normalizer(const struct spm_making *m)
+{
+    return m->spm.charsmap ? mbart50_normalizer(m)
+                           : sequence("normalizers",
+                                      json_pack("[oo]", replace("Regex", "\\n", " "), replace("Regex", " {2,}", " ")));
 }
 
 static json_t *llama_pre_tokenizer(const struct spm_making *m)
@@ -193,7 +221,59 @@ static json_t *bert_post(const struct spm_making *m)
         tokens_of(m, both, 2));
 }
 
+/* "A </s>" and "A B </s>" */
+static json_t *pegasus_post(const struct spm_making *m)
+{
+    static const enum special_token eos[] = {TOKEN_EOS};
+    return template_of(json_pack("[oo]", text_part("A", 0), special_part(m, TOKEN_EOS, 0)),
+                       json_pack("[ooo]", text_part("A", 0), text_part("B", 0), special_part(m, TOKEN_EOS, 0)),
+                       tokens_of(m, eos, 1));
+}
+
+/* Pegasus' with a language at its place: that which the class takes where nobody says another one. */
+static json_t *with_language(const struct spm_making *m, bool leads)
+{
+    static const char language[] = "en_XX";
+    json_t *o = pegasus_post(m), *single = json_object_get(o, "single"), *pair = json_object_get(o, "pair");
+    int failed = 0;
+    for (int i = 0; i < 2; i++) {
+        json_t *list = i ? pair : single;
+        failed |= json_array_insert_new(list, leads ? 0 : json_array_size(list),
+                                        json_pack("{s{ss si}}", "SpecialToken", "id", language, "type_id", 0));
+    }
+    failed |= json_object_set_new(
+        json_object_get(o, "special_tokens"), language,
+        json_pack("{ss s[O] s[s]}", "id", language, "ids", json_object_get(m->added, language), "tokens", language));
+    if (failed) {
+        json_decref(o);
+        return NULL;
+    }
+    return o;
+}
+
+/* "A </s> en_XX" */
+static json_t *mbart_post(const struct spm_making *m)
+{
+    return with_language(m, false);
+}
+
+/* "en_XX A </s>" */
+static json_t *mbart50_post(const struct spm_making *m)
+{
+    return with_language(m, true);
+}
+
 /* ---- classes ---- */
+
+#define MBART_LANGUAGES                                                                                                \
+    "ar_AR cs_CZ de_DE en_XX es_XX et_EE fi_FI fr_XX gu_IN hi_IN it_IT ja_XX kk_KZ ko_KR lt_LT "                       \
+    "lv_LV my_MM ne_NP nl_XX ro_RO ru_RU si_LK tr_TR vi_VN zh_CN"
+
+#define FAIRSEQ_NAMES                                                                                                  \
+    {                                                                                                                  \
+        [TOKEN_UNK] = "<unk>", [TOKEN_BOS] = "<s>", [TOKEN_EOS] = "</s>", [TOKEN_SEP] = "</s>", [TOKEN_CLS] = "<s>",   \
+        [TOKEN_PAD] = "<pad>", [TOKEN_MASK] = "<mask>"                                                                 \
+    }
 
 static const struct spm_class classes[] = {
     {.name = "LlamaTokenizer",
@@ -235,13 +315,73 @@ static const struct spm_class classes[] = {
                [TOKEN_MASK] = "<mask>"},
      .unk = TOKEN_UNK,
      .skipped = 3,
-     .first = {TOKEN_BOS, TOKEN_PAD, TOKEN_EOS, TOKEN_UNK},
+     .first = {{.which = TOKEN_BOS}, {.which = TOKEN_PAD}, {.which = TOKEN_EOS}, {.which = TOKEN_UNK}},
      .n_first = 4,
      .mask_last = true,
      .normalizer = precompiled,
      .pre_tokenizer = words_pre_tokenizer,
      .decoder = words_decoder,
      .post = roberta_post},
+    {.name = "CamembertTokenizer",
+     .models = {"camembert", NULL},
+     .names = FAIRSEQ_NAMES,
+     .unk = TOKEN_UNK,
+     .skipped = 1,
+     .first = {{.text = "<s>NOTUSED"},
+               {.which = TOKEN_PAD},
+               {.text = "</s>NOTUSED"},
+               {.which = TOKEN_UNK},
+               {.text = "<unk>NOTUSED", .score = -100}},
+     .n_first = 5,
+     .mask_last = true,
+     .mask_lstrip = true,
+     .normalizer = precompiled,
+     .pre_tokenizer = words_pre_tokenizer,
+     .decoder = words_decoder,
+     .post = roberta_post},
+    {.name = "MBartTokenizer",
+     .models = {"mbart", NULL},
+     .names = FAIRSEQ_NAMES,
+     .unk = TOKEN_UNK,
+     .skipped = 3,
+     .first = {{.which = TOKEN_BOS}, {.which = TOKEN_PAD}, {.which = TOKEN_EOS}, {.which = TOKEN_UNK}},
+     .n_first = 4,
+     .languages = MBART_LANGUAGES,
+     .mask_last = true,
+     .mask_lstrip = true,
+     .pre_tokenizer = mbart_pre_tokenizer,
+     .decoder = always_metaspace,
+     .post = mbart_post},
+    {.name = "MBart50Tokenizer",
+     .models = {NULL},
+     .names = FAIRSEQ_NAMES,
+     .unk = TOKEN_UNK,
+     .skipped = 3,
+     .first = {{.which = TOKEN_CLS}, {.which = TOKEN_PAD}, {.which = TOKEN_EOS}, {.which = TOKEN_UNK}},
+     .n_first = 4,
+     .languages =
+         MBART_LANGUAGES " "
+                         "af_ZA az_AZ bn_IN fa_IR he_IL hr_HR id_ID ka_GE km_KH mk_MK ml_IN mn_MN mr_IN pl_PL ps_AF "
+                         "pt_XX sv_SE sw_KE ta_IN te_IN th_TH tl_XX uk_UA ur_PK xh_ZA gl_ES sl_SI",
+     .mask_last = true,
+     .mask_lstrip = true,
+     .normalizer = mbart50_normalizer,
+     .pre_tokenizer = always_metaspace,
+     .decoder = always_metaspace,
+     .post = mbart50_post},
+    {.name = "PegasusTokenizer",
+     .models = {"pegasus", NULL},
+     .names = {[TOKEN_UNK] = "<unk>", [TOKEN_EOS] = "</s>", [TOKEN_PAD] = "<pad>", [TOKEN_MASK] = "<mask_2>"},
+     .unk = TOKEN_UNK,
+     .skipped = 2,
+     .first =
+         {{.which = TOKEN_PAD}, {.which = TOKEN_EOS}, {.text = "<mask_1>", .special = true}, {.which = TOKEN_MASK}},
+     .n_first = 4,
+     .unknowns = 103,
+     .normalizer = pegasus_normalizer,
+     .pre_tokenizer = always_metaspace,
+     .decoder = always_metaspace,
+     .post = pegasus_post},
     {.name = "AlbertTokenizer",
      .models = {"albert", NULL},
      .names = {[TOKEN_UNK] = "<unk>",
@@ -287,30 +427,18 @@ static bool is_named(const struct spm_class *class, const char *name)
     return !strncmp(class->name, name, n) && (!name[n] || !strcmp(name + n, "Fast"));
 }
 
-int spm_class_choose(struct spm_making *m, const struct io *io, struct snug_err *err)
+int spm_class_choose(struct spm_making *m, struct snug_err *err)
 {
-    const char *model_type = NULL, *path = arena_printf(&m->t->arena, "%s/config.json", m->config->dir);
-    json_t *config = NULL;
-    bool has = false;
-    if (!path)
-        return err_no_memory(err, strlen(m->config->dir));
-    if (!m->config->class)
-        TRY(tokenizer_has_file(io, path, &has, err));
-    if (has)
-        TRY(json_read_object(io, path, LIMIT, &config, err));
-    int code = config ? json_get_string(config, path, "model_type", false, &model_type, err) : SNUG_OK;
-    for (size_t i = 0; i < sizeof classes / sizeof *classes && !m->class && !code; i++)
-        if (m->config->class ? is_named(&classes[i], m->config->class)
-                             : model_type && is_of_model(&classes[i], model_type))
+    const char *class = m->config->class, *model_type = m->config->model_type;
+    for (size_t i = 0; i < sizeof classes / sizeof *classes && !m->class; i++)
+        if (class ? is_named(&classes[i], class) : model_type && is_of_model(&classes[i], model_type))
             m->class = &classes[i];
-    if (!code && !m->class)
-        code = err_set(err, SNUG_ERR_INPUT,
-                       "%s: %s %s is not read from a sentencepiece model; write a tokenizer.json with transformers: "
-                       "AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR)",
-                       m->t->path, m->config->class ? "tokenizer_class" : "model_type",
-                       m->config->class ? m->config->class
-                       : model_type     ? model_type
-                                        : "(none)");
-    json_decref(config);
-    return code;
+    return m->class ? SNUG_OK
+                    : err_set(err, SNUG_ERR_INPUT,
+                              "%s: %s %s is not read from a sentencepiece model; write a tokenizer.json with "
+                              "transformers: AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR)",
+                              m->t->path, class ? "tokenizer_class" : "model_type",
+                              class        ? class
+                              : model_type ? model_type
+                                           : "(none)");
 }

@@ -15,10 +15,18 @@ struct spm_class {
     const char *names[TOKEN_SPECIALS]; /* special tokens, where tokenizer_config.json names no others; NULL: none */
     enum special_token unk;            /* unk_id: this token's; TOKEN_SPECIALS: the model's */
     int skipped;                       /* pieces that `first` stand for */
-    enum special_token first[4];       /* the vocabulary begins with these */
+    struct {
+        const char *text; /* NULL: the special token `which` */
+        enum special_token which;
+        double score;
+        bool special; /* of `text`: an added token, too */
+    } first[5];       /* the vocabulary begins with these */
     int n_first;
-    bool mask_last; /* and ends with the mask */
-    int extra_ids;  /* then come "<extra_id_99>" to "<extra_id_0>"; tokenizer_config.json may have another number */
+    int unknowns; /* then come "<unk_2>" to "<unk_102>"; tokenizer_config.json may have another number as "offset" */
+    const char *languages; /* the model's pieces; behind them these, with a blank between two; NULL: none */
+    bool mask_last;        /* and the mask */
+    bool mask_lstrip;      /* which takes the blanks before it, where no file says its flags */
+    int extra_ids; /* then come "<extra_id_99>" to "<extra_id_0>"; tokenizer_config.json may have another number */
     /* The sections of tokenizer.json; NULL: the file has null. post NULL: bos and eos, as tokenizer_config.json says. */
     json_t *(*normalizer)(const struct spm_making *m), *(*pre_tokenizer)(const struct spm_making *m),
         *(*decoder)(const struct spm_making *m), *(*post)(const struct spm_making *m);
@@ -34,11 +42,11 @@ struct spm_making {
     json_t *ids;                                /* of the model's tokens: {"a": 0, …} */
     json_t *added;                              /* the same of added tokens, special ones among them */
     bool legacy, prefix_space, lower, keep_accents, split_punctuation;
-    int64_t extra_ids;
+    int64_t extra_ids, unknowns;
     json_int_t next_id; /* of a token that the model does not have */
 };
 
-/* Sets m->class, by tokenizer_config.json or the model's type. SNUG_ERR_INPUT: there is no such class here. */
-int spm_class_choose(struct spm_making *m, const struct io *io, struct snug_err *err);
+/* Sets m->class, by its stated name or the model's type. SNUG_ERR_INPUT: there is no such class here. */
+int spm_class_choose(struct spm_making *m, struct snug_err *err);
 
 #endif

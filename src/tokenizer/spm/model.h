@@ -19,6 +19,15 @@ struct spm {
     bool bpe; /* else Unigram */
     int64_t unk_id;
     const char *charsmap; /* rules of normalization, compiled, in base64; NULL: none */
+
+    /* What decides where sentencepiece's own library runs the model (native.h). */
+    bool byte_fallback;      /* what is unknown is its bytes */
+    bool blanks_behind;      /* "▁" stands behind a word */
+    bool dummy_prefix;       /* a text begins as a word does */
+    bool removes_blanks;     /* those before and behind a text, and all but one of several */
+    bool escapes_blanks;     /* as "▁" */
+    bool denormalizes;       /* decoded text has rules, too */
+    const char *unk_surface; /* the unknown piece in a decoded text */
 };
 
 /* In memory of `a`, but for the list of pieces: spm_free. SNUG_ERR_INPUT: not such a file, a piece that is no text, or

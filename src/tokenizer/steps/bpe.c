@@ -2,7 +2,7 @@
  * with the lowest rank, leftmost first, becomes one symbol, until none has. A heap holds the pairs, and pairs that are gone are
  * passed over when they come up: O(n log n) for a word of n characters, for a model without pre-tokenizer has one word a text. */
 #include "base/mem.h"
-#include "tokenizer/steps/step.h"
+#include "tokenizer/steps/merge.h"
 #include "tokenizer/unicode.h"
 #include "tokenizer/word_cache.h"
 
@@ -21,14 +21,6 @@ struct bpe {
     bool fuse_unk, ignore_merges;
     int32_t bytes[256];          /* tokens <0x00> to <0xFF>, -1 for none; where byte_fallback is off, all are -1 */
     const char *prefix, *suffix; /* continuing_subword_prefix and end_of_word_suffix, "" for none */
-};
-
-struct symbol {
-    int32_t id, before, next; /* -1: none, and `id` -1: merged into the one before */
-    size_t end;               /* of its bytes in the word; it starts where the one before ends */
-};
-struct merge {
-    int32_t rank, at, id; /* symbols[at] and the next one become id */
 };
 
 static uint64_t pair_key(int32_t left, int32_t right)
@@ -146,18 +138,6 @@ int model_BPE_read(struct tokenizer *t, json_t *o, void **state, struct snug_err
     return read_merges(t, b, json_object_get(o, "merges"), err);
 }
 
-static int push_symbol(struct encoder *e, size_t *n, int32_t id, size_t end)
-{
-    struct scratch *s = e->s;
-    if (*n >= INT32_MAX - 1)
-        return err_set(e->err, SNUG_ERR_INPUT, "a word of more than %d characters; split the text", INT32_MAX - 1);
-    if (!MEM_GROW(s->symbols, s->symbols_cap, *n + 1))
-        return err_no_memory(e->err, (*n + 1) * sizeof *s->symbols);
-    s->symbols[*n] = (struct symbol){id, (int32_t)*n - 1, (int32_t)*n + 1, end};
-    ++*n;
-    return 0;
-}
-
 /* The id of a character with what a word's first and last ones lack and have; -1: unknown. */
 static int32_t char_id(const struct bpe *b, const struct trie *vocab, struct text c, bool first, bool last)
 {
@@ -185,7 +165,7 @@ static bool has_bytes(const struct bpe *b, struct text c)
 static int push_bytes(const struct bpe *b, struct encoder *e, struct text c, size_t end, size_t step, size_t *n)
 {
     for (size_t i = 0; i < c.n; i++)
-        TRY(push_symbol(e, n, b->bytes[(unsigned char)c.s[i]], end + i * step));
+        TRY(symbol_push(e, n, b->bytes[(unsigned char)c.s[i]], end + i * step));
     return 0;
 }
 
@@ -207,83 +187,26 @@ static int first_symbols(const struct bpe *b, struct encoder *e, struct text wor
             continue;
         }
         if (waits && (id >= 0 || !b->fuse_unk)) {
-            TRY(push_symbol(e, n, b->unk, i));
+            TRY(symbol_push(e, n, b->unk, i));
             waits = false;
         }
         if (id >= 0)
-            TRY(push_symbol(e, n, id, i + bytes));
+            TRY(symbol_push(e, n, id, i + bytes));
         else
             waits = b->unk >= 0;
     }
-    return waits ? push_symbol(e, n, b->unk, word.n) : 0;
+    return waits ? symbol_push(e, n, b->unk, word.n) : 0;
 }
 
-static bool comes_before(const struct merge *a, const struct merge *b)
+static bool find_merge(const void *state, struct text word, const struct symbol *s, int32_t at, struct merge *m)
 {
-    return a->rank != b->rank ? a->rank < b->rank : a->at < b->at;
-}
-
-static int push_merge(const struct bpe *b, struct encoder *e, size_t *n, int32_t at)
-{
-    struct scratch *s = e->s;
-    int32_t next = s->symbols[at].next;
-    if (next < 0)
-        return 0;
-    uint64_t key = pair_key(s->symbols[at].id, s->symbols[next].id);
-    const struct pair *p = pair_place(b, key);
+    const struct bpe *b = state;
+    const struct pair *p = pair_place(b, pair_key(s[at].id, s[s[at].next].id));
+    (void)word;
     if (!p->key)
-        return 0;
-    if (!MEM_GROW(s->heap, s->heap_cap, *n + 1))
-        return err_no_memory(e->err, (*n + 1) * sizeof *s->heap);
-    struct merge m = {p->rank, at, p->id}, *heap = s->heap;
-    size_t i = (*n)++;
-    for (; i && comes_before(&m, &heap[(i - 1) / 2]); i = (i - 1) / 2)
-        heap[i] = heap[(i - 1) / 2];
-    heap[i] = m;
-    return 0;
-}
-
-static struct merge pop_merge(struct merge *heap, size_t *n)
-{
-    struct merge top = heap[0], last = heap[--*n];
-    size_t i = 0;
-    for (size_t child; (child = 2 * i + 1) < *n; i = child) {
-        if (child + 1 < *n && comes_before(&heap[child + 1], &heap[child]))
-            child++;
-        if (!comes_before(&heap[child], &last))
-            break;
-        heap[i] = heap[child];
-    }
-    heap[i] = last;
-    return top;
-}
-
-static int merge_all(const struct bpe *b, struct encoder *e, size_t n)
-{
-    size_t n_heap = 0;
-    struct symbol *s = e->s->symbols;
-    s[n - 1].next = -1;
-    for (size_t i = 0; i + 1 < n; i++)
-        TRY(push_merge(b, e, &n_heap, (int32_t)i));
-    while (n_heap) {
-        struct merge m = pop_merge(e->s->heap, &n_heap);
-        int32_t next = s[m.at].next;
-        if (s[m.at].id < 0 || next < 0)
-            continue;
-        const struct pair *p = pair_place(b, pair_key(s[m.at].id, s[next].id));
-        if (!p->key || p->id != m.id) /* one of the two has become another symbol since */
-            continue;
-        s[m.at].id = m.id;
-        s[m.at].next = s[next].next;
-        s[m.at].end = s[next].end;
-        s[next].id = -1;
-        if (s[next].next >= 0)
-            s[s[next].next].before = m.at;
-        if (s[m.at].before >= 0)
-            TRY(push_merge(b, e, &n_heap, s[m.at].before));
-        TRY(push_merge(b, e, &n_heap, m.at));
-    }
-    return 0;
+        return false;
+    *m = (struct merge){p->rank, at, p->id};
+    return true;
 }
 
 static int encode_word(const void *state, struct encoder *e, struct text word)
@@ -296,7 +219,7 @@ static int encode_word(const void *state, struct encoder *e, struct text word)
     TRY(first_symbols(b, e, word, &n));
     if (n == 0)
         return 0;
-    TRY(merge_all(b, e, n));
+    TRY(merge_all(e, word, n, find_merge, b));
     size_t start = 0;
     for (int32_t i = 0; i >= 0; i = e->s->symbols[i].next) {
         TRY(push_token(e, e->s->symbols[i].id, word, start, e->s->symbols[i].end));

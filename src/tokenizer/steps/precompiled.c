@@ -2,6 +2,7 @@
  * replacements. As the library does it: a grapheme cluster of up to 5 bytes is looked up whole, and the first, shortest, rule that
  * begins it replaces all of it. Without such a rule, and in a longer cluster, each code point is looked up by itself. */
 #include "tokenizer/char_class.h"
+#include "tokenizer/charsmap.h"
 #include "tokenizer/steps/step.h"
 #include "tokenizer/unicode.h"
 
@@ -10,110 +11,22 @@
 
 enum { CLUSTER_MOST = 5 };
 
-struct charsmap {
-    uint32_t *units; /* (n) */
-    size_t n;
-    char *texts; /* (n_texts), each ends in a 0 byte, the last one too */
-    size_t n_texts;
-};
-
-static int base64_digit(char c)
-{
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const char *at = c ? strchr(digits, c) : NULL;
-    return at ? (int)(at - digits) : -1;
-}
-
-/* *n: bytes written to `to`, which has room for 3 of every 4 characters; false: not base64. */
-static bool base64(const char *s, size_t length, unsigned char *to, size_t *n)
-{
-    uint32_t bits = 0;
-    *n = 0;
-    size_t digits = length;
-    while (digits && digits + 2 > length && s[digits - 1] == '=')
-        digits--;
-    if (length % 4)
-        return false;
-    for (size_t i = 0; i < digits; i++) {
-        int d = base64_digit(s[i]);
-        if (d < 0)
-            return false;
-        bits = bits << 6 | (uint32_t)d;
-        if (i % 4)
-            to[(*n)++] = (unsigned char)(bits >> (6 - 2 * (i % 4)));
-    }
-    return true;
-}
-
-static bool parse(struct charsmap *m, const unsigned char *data, size_t n)
-{
-    if (n < 4)
-        return false;
-    uint32_t bytes = (uint32_t)data[0] | (uint32_t)data[1] << 8 | (uint32_t)data[2] << 16 | (uint32_t)data[3] << 24;
-    if (bytes % 4 || bytes > n - 4 || bytes == 0)
-        return false;
-    m->n = bytes / 4;
-    for (size_t i = 0; i < m->n; i++) {
-        const unsigned char *u = data + 4 + 4 * i;
-        m->units[i] = (uint32_t)u[0] | (uint32_t)u[1] << 8 | (uint32_t)u[2] << 16 | (uint32_t)u[3] << 24;
-    }
-    m->n_texts = n - 4 - bytes;
-    if (m->n_texts)
-        memcpy(m->texts, data + 4 + bytes, m->n_texts);
-    m->texts[m->n_texts++] = 0;
-    for (size_t i = 0; i < m->n_texts;) {
-        int c = utf8_sequence(m->texts + i, m->n_texts - i);
-        if (!c)
-            return false;
-        i += (size_t)c;
-    }
-    return true;
-}
-
 int normalizer_Precompiled_read(struct tokenizer *t, json_t *o, void **state, struct snug_err *err)
 {
     struct charsmap *m = step_state(t, sizeof *m, state, err);
     const char *text;
-    size_t n;
+    bool good;
     if (!m)
         return SNUG_ERR_ENV;
     TRY(ONLY_KEYS(t, o, "normalizer", err, "precompiled_charsmap"));
     TRY(json_get_string(o, t->path, "precompiled_charsmap", true, &text, err));
-    size_t length = strlen(text), room = length / 4 * 3 + 4;
-    unsigned char *data = arena_alloc(&t->arena, room);
-    m->units = arena_alloc(&t->arena, room);
-    m->texts = arena_alloc(&t->arena, room);
-    if (!data || !m->units || !m->texts)
-        return err_no_memory(err, 3 * room);
-    if (!base64(text, length, data, &n) || !parse(m, data, n))
+    TRY(charsmap_read(m, &t->arena, text, &good, err));
+    if (!good)
         return err_set(err, SNUG_ERR_INPUT,
                        "%s: normalizer.precompiled_charsmap is not what sentencepiece writes; is the file "
                        "complete?",
                        t->path);
     return 0;
-}
-
-/* The replacement of the shortest rule that begins `s`; NULL: none. */
-static const char *find_rule(const struct charsmap *m, struct text s)
-{
-    size_t at = 0;
-    uint32_t unit = m->units[0];
-    at ^= (size_t)(unit >> 10) << ((unit & (1u << 9)) >> 6);
-    for (size_t i = 0; i < s.n; i++) {
-        unsigned char c = (unsigned char)s.s[i];
-        at ^= c;
-        if (c == 0 || at >= m->n)
-            return NULL;
-        unit = m->units[at];
-        if ((unit & (1u << 31 | 0xFF)) != c)
-            return NULL;
-        at ^= (size_t)(unit >> 10) << ((unit & (1u << 9)) >> 6);
-        if (unit >> 8 & 1) {
-            size_t text = at < m->n ? m->units[at] & 0x7FFFFFFF : m->n_texts;
-            return text < m->n_texts ? m->texts + text : NULL;
-        }
-    }
-    return NULL;
 }
 
 /* ---- grapheme clusters (UAX 29, extended) ---- */
@@ -221,6 +134,12 @@ static int append(struct encoder *e, const char *rule, struct text in, struct te
     return rule ? append_rule(e, rule, in, out) : text_copy(out, in, 0, in.n, e->err);
 }
 
+static const char *rule_of(const struct charsmap *m, struct text s)
+{
+    size_t length;
+    return charsmap_find(m, s.s, s.n, false, &length);
+}
+
 int normalizer_Precompiled_run(const void *state, struct encoder *e, struct text in, struct text_buf *out)
 {
     const struct charsmap *m = state;
@@ -228,7 +147,7 @@ int normalizer_Precompiled_run(const void *state, struct encoder *e, struct text
     for (size_t i = 0, n; i < in.n; i += n) {
         n = cluster(text_part(in, i, in.n));
         struct text whole = text_part(in, i, i + n);
-        const char *rule = n <= CLUSTER_MOST ? find_rule(m, whole) : NULL;
+        const char *rule = n <= CLUSTER_MOST ? rule_of(m, whole) : NULL;
         if (rule) {
             TRY(append_rule(e, rule, whole, out));
             continue;
@@ -236,7 +155,7 @@ int normalizer_Precompiled_run(const void *state, struct encoder *e, struct text
         for (size_t k = 0, bytes; k < n; k += bytes) {
             bytes = (size_t)utf8_sequence(whole.s + k, n - k);
             struct text one = text_part(whole, k, k + bytes);
-            TRY(append(e, find_rule(m, one), one, out));
+            TRY(append(e, rule_of(m, one), one, out));
         }
     }
     return 0;

@@ -17,6 +17,7 @@ struct encoder {
     bool begins;   /* the stretch that is at work begins the user's text */
     bool apart;    /* the text is a word by itself, which a blank stood before */
     bool placed;   /* the places of tokens are asked for: texts have `from` */
+    bool target;   /* the text is one to be written */
     size_t n_next; /* words that the running step has added */
 };
 
@@ -71,6 +72,13 @@ struct words {
     unsigned text_turn, span_turn;
 };
 
+/* The best way to get to a place in the word: by the token `id` that starts at `from`. */
+struct lattice_node {
+    double score;
+    size_t from; /* SIZE_MAX: no way yet */
+    int32_t id;
+};
+
 /* Working memory of the steps; of one thread. Freed by token_buf_free. */
 struct scratch {
     struct text_buf normal[2], pre[2]; /* normalised text; what pre-tokenizers or decoders make of it */
@@ -107,7 +115,8 @@ struct step_type {
     pre_tokenizer_run *split;
     model_run *encode;
     decoder_run *decode;
-    model_hash *hash; /* of a model */
+    model_hash *hash;          /* of a model */
+    void (*free)(void *state); /* of what does not lie in the arena; NULL: nothing */
 };
 
 #define STEP(x, T)                                                                                                     \

@@ -19,13 +19,6 @@ struct unigram {
     int32_t bytes[256];
 };
 
-/* The best way to get to a place in the word: by the token `id` that starts at `from`. */
-struct lattice_node {
-    double score;
-    size_t from; /* SIZE_MAX: no way yet */
-    int32_t id;
-};
-
 static int read_token(struct tokenizer *t, struct unigram *u, json_t *row, size_t i, struct snug_err *err)
 {
     char text[64];
