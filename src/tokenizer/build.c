@@ -255,17 +255,18 @@ static int open_files(struct tokenizer *t, const struct io *io, const char *dir,
         from++;
     if (from == NAMES)
         return no_tokenizer(io, t, dir, err);
+    bool is_berts = false;
     TRY(tokenizer_config_read(c, io, t, err));
     t->path = path[from];
     if (from == JSON)
         TRY(tokenizer_read_json(t, io, err));
     else if (from == TXT)
-        TRY(tokenizer_read_vocab(t, io, c, err));
+        TRY(tokenizer_read_vocab(t, io, c, &is_berts, err));
     else if (from == VOCAB)
         TRY(tokenizer_read_vocab_json(t, io, path[MERGES], c, err));
     else
         TRY(tokenizer_read_sentencepiece(t, io, c, err));
-    TRY(tokenizer_config_apply(c, io, t, from != TXT, err));
+    TRY(tokenizer_config_apply(c, io, t, !is_berts, err));
     return tokenizer_finish(t, err);
 }
 
