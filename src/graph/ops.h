@@ -163,6 +163,10 @@ OP(rotary_bwd, IN(dy) OPT(table) OPT(qkv) OPT(q_gamma) OPT(k_gamma) OPT(rstd) AC
    INT(heads) INT(kv_heads) FLAG(one_plus) FLAG(by_group), NONE, "the gradient of rotary")
 OP(dropout, IN(x) IN(coords) IN(rng) OUT(y), REAL(p) INT(site), DIFF, "y = x * mask / (1-p)")
 OP(dropout_bwd, IN(dy) IN(coords) IN(rng) ACC(dx), REAL(p) INT(site), NONE, "dx = dy * mask / (1-p)")
+OP(mask_dropout, IN(x) IN(ids) IN(cu) OUT(y), INT(token) REAL(kept), DIFF,
+   "y[n] = 0 where ids[n] = token, else x[n] kept r / (r - m), of the r rows of its sequence m having that id; only "
+   "this "
+   "node reads x")
 OP(scale, IN(x) OUT(y), REAL(by), DIFF, "y = x by; only this node reads x")
 OP(dora_norm, IN(w) IN(a) IN(b) F32(norm), REAL(scale) FLAG(in_out), NONE,
    "norm[o] = the length of row o of w + scale b a: of a weight with its adapter; w is (O,I), or (I,O) when in_out")

@@ -8,6 +8,7 @@ struct inputs {
     int ids;        /* (T) I32, "input_ids"; of a decoder that reads what its encoder reads, shifted: "shifted_ids" */
     int positions;  /* (T) I32, from the architecture's first_position in each sequence */
     int types;      /* (T) I32, "token_type_ids"; 0 where type_vocab_size is 0 */
+    int tasks;      /* (T) I32, "task_type_ids": 0 everywhere; 0 where task_vocab_size is 0 */
     int cu_seqlens; /* (B+1) I32 */
     int coords;     /* (T,2) I32: sample within the optimizer step, position from 0 */
     int samples;    /* (B,2) I32: the same for one row per sequence; position is 0 */

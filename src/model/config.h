@@ -18,7 +18,10 @@ struct encoder_config {
     double norm_eps;
     double dropout_answers; /* DistilBERT's, of question answering */
     bool no_positions;      /* the input has none */
-    struct {                /* DeBERTa's */
+    bool no_norm;           /* nor a norm of its embeddings: ESM's */
+    bool drops_masked;      /* rows of the mask token become 0: ESM's */
+    int64_t mask_id;
+    struct { /* DeBERTa's */
         double dropout_pooler;
         enum act pooler_act;
         bool to_position, from_position; /* terms of attention's scores: content to position, position to content */
@@ -58,6 +61,9 @@ struct decoder_products {
 /* What of queries and keys is normalised before attention: nothing, each head by itself, all heads as one. */
 enum head_norms { HEADS_PLAIN, HEADS_EACH, HEADS_AS_ONE };
 
+/* What a classifier reads: the last row of a sequence, or its first, or the mean of all; or all of them, to take the mean of their logits. */
+enum pooling { POOL_LAST, POOL_FIRST, POOL_MEAN, POOL_LATE };
+
 /* Mixtures of experts (experts.h). */
 struct experts_config {
     const struct expert_names *names;
@@ -78,9 +84,11 @@ struct decoder_config {
     bool qkv_bias, out_bias, mlp_bias;
     bool head_bias; /* of the output's embeddings */
     enum head_norms head_norms;
-    bool layer_norms;       /* norms subtract the mean and have a bias, else they are RMS norms */
-    bool one_plus;          /* norms multiply by 1 + weight */
-    bool parallel;          /* both blocks of a layer read what the norm before attention makes */
+    bool layer_norms; /* norms subtract the mean and have a bias, else they are RMS norms */
+    bool one_plus;    /* norms multiply by 1 + weight */
+    bool parallel;    /* both blocks of a layer read what the norm before attention makes */
+    bool both_ways;   /* tokens see those behind them: the model is an encoder */
+    enum pooling pooling;
     bool fused;             /* files have qkv_proj and gate_up_proj whole */
     double rotary_part;     /* of struct rotary_model */
     double embedding_scale; /* of what enters the first layer; 0: 1 */
@@ -167,6 +175,7 @@ struct model_config {
     int64_t hidden_size, layers, heads, vocab_size;
     int64_t file_layers;     /* numbered layers that files have: fewer where layers share weights */
     int64_t type_vocab_size; /* token types; 0: inputs have none */
+    int64_t task_vocab_size; /* rows of a table of tasks, of which all tokens have the first; 0: there is none */
     int64_t
         stack_layers; /* of the first of two stacks, an encoder's; the others are its decoder's. 0: there is one stack */
     int64_t longest;  /* input, in tokens */

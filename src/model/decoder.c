@@ -218,7 +218,7 @@ static int attend(struct build *b, int i, int v, const int *tables)
                                                       .head_size = own->head_size,
                                                       .scale = own->score_scale,
                                                       .cap = own->score_cap,
-                                                      .causal = true,
+                                                      .causal = !own->both_ways,
                                                       .window = slides ? own->window : 0});
 }
 
@@ -265,15 +265,22 @@ static int branch(struct build *b, int i, int v, const char *name)
     return scaled(b, v, b->c->own.decoder.branch_scale);
 }
 
-/* Behind its attention the last layer works row by row, and a classifier wants one row a sequence. */
+/* The row of each sequence that a classifier reads, of those that read one. */
+static int one_row(struct build *b, int v)
+{
+    return b->c->own.decoder.pooling == POOL_FIRST ? build_first_rows(b, v) : build_last_rows(b, v);
+}
+
+/* Behind its attention the last layer works row by row, and a classifier may want one row a sequence. */
 static void layer(struct build *b, struct stream *s, int i, const int *tables)
 {
     const struct decoder_config *own = &b->c->own.decoder;
     int entered = norm_in(b, s, i, own->norms->attention), v = attend(b, i, entered, tables);
-    if (!model_task(b->c)->per_token && i == b->c->layers - 1) {
-        v = build_last_rows(b, v);
-        entered = own->parallel ? build_last_rows(b, entered) : 0;
-        s->res = build_last_rows(b, s->res);
+    bool reads_one = own->pooling == POOL_LAST || own->pooling == POOL_FIRST;
+    if (!model_task(b->c)->per_token && reads_one && i == b->c->layers - 1) {
+        v = one_row(b, v);
+        entered = own->parallel ? one_row(b, entered) : 0;
+        s->res = one_row(b, s->res);
         s->coords = b->in.samples;
     }
     v = build_linear(b, v, of_layer(b, i, own->products->attention_out), b->c->heads * own->head_size,

@@ -35,9 +35,28 @@ int encoder_config(json_t *o, const char *path, struct model_config *c, struct s
     return config_check_heads(c, path, "hidden_size", "num_attention_heads", err);
 }
 
+int encoder_positions_behind_pad(struct model_config *c, const char *path, struct snug_err *err)
+{
+    if (c->pad_id < 0)
+        return err_set(err, SNUG_ERR_INPUT, "%s: there is no pad_token_id, behind which positions begin; write it",
+                       path);
+    c->first_position = c->pad_id + 1;
+    c->longest -= c->first_position;
+    if (c->longest < 1)
+        return err_set(err, SNUG_ERR_INPUT,
+                       "%s: max_position_embeddings %lld leaves no position behind pad_token_id %lld; correct one",
+                       path, (long long)(c->first_position + c->longest), (long long)c->pad_id);
+    return SNUG_OK;
+}
+
+static const char *of_body(struct build *b, const char *name)
+{
+    return graph_name(b->g, "%s%s", b->c->arch->base_prefix, name);
+}
+
 static const char *weight_of(struct build *b, const char *name)
 {
-    return graph_name(b->g, "%s.weight", name);
+    return graph_name(b->g, "%s%s.weight", b->c->arch->base_prefix, name);
 }
 
 static int64_t embedding_size(const struct model_config *c)
@@ -45,7 +64,18 @@ static int64_t embedding_size(const struct model_config *c)
     return c->own.encoder.embedding_size ? c->own.encoder.embedding_size : c->hidden_size;
 }
 
-static int embeddings(struct build *b, const struct encoder *e)
+/* v with the rows of one more table. */
+static int plus_rows(struct build *b, int v, int ids, int table)
+{
+    struct op_embed n = {.ids = ids, .table = table};
+    emit_embed(b->g, &n);
+    struct op_add sum = {.a = v, .b = n.y};
+    emit_add(b->g, &sum);
+    return sum.y;
+}
+
+/* The sum of what a token has of each table. What stands behind the words' alone comes before the others are added. */
+static int sum_of_tables(struct build *b, const struct encoder *e)
 {
     const struct model_config *c = b->c;
     int64_t E = embedding_size(c);
@@ -57,29 +87,45 @@ static int embeddings(struct build *b, const struct encoder *e)
         .table = WEIGHT(b, words, weight_of(b, e->words), DIM(c->vocab_size), DIM(E)),
         .ids3 = b->in.types,
         .table3 = b->in.types ? WEIGHT(b, b->normal, weight_of(b, e->types), DIM(c->type_vocab_size), DIM(E)) : 0};
-    if (!c->own.encoder.no_positions) {
-        n.ids2 = b->in.positions;
-        n.table2 = WEIGHT(b, positions, weight_of(b, e->positions), DIM(c->first_position + c->longest), DIM(E));
-    }
+    int places = c->own.encoder.no_positions
+                     ? 0
+                     : WEIGHT(b, positions, weight_of(b, e->positions), DIM(c->first_position + c->longest), DIM(E));
+    if (places && !e->behind_words)
+        n.ids2 = b->in.positions, n.table2 = places;
     emit_embed(b->g, &n);
-    struct op_norm norm =
-        build_norm(b, n.y, e->norm, (struct norm_options){.width = E, .eps = c->own.encoder.norm_eps});
-    int v = build_dropout(b, norm.y, b->in.coords, build_p(b, c->dropout_embedding));
+    int v = e->behind_words ? e->behind_words(b, n.y) : n.y;
+    if (places && e->behind_words)
+        v = plus_rows(b, v, b->in.positions, places);
+    if (b->in.tasks)
+        v = plus_rows(b, v, b->in.tasks, WEIGHT(b, b->normal, weight_of(b, e->tasks), DIM(c->task_vocab_size), DIM(E)));
+    return v;
+}
+
+static int embeddings(struct build *b, const struct encoder *e)
+{
+    const struct model_config *c = b->c;
+    int64_t E = embedding_size(c);
+    int v = sum_of_tables(b, e);
+    if (e->norm) {
+        const struct norm_options o = {.width = E, .eps = c->own.encoder.norm_eps};
+        v = build_norm(b, v, of_body(b, e->norm), o).y;
+    }
+    v = build_dropout(b, v, b->in.coords, e->keeps_embeddings ? 0 : build_p(b, c->dropout_embedding));
     if (!c->own.encoder.embedding_size)
         return v;
-    return build_linear(b, v, e->projection, E, c->hidden_size,
-                        (struct layer_options){.weight = b->normal, .bias = b->zero});
+    return build_linear(b, v, of_body(b, e->projection), E, c->hidden_size, build_product(b, true));
 }
 
 /* A name of layer i. */
 static const char *of_layer(struct build *b, const struct encoder *e, int i, const char *name)
 {
     const struct encoder_config *own = &b->c->own.encoder;
+    const char *prefix = b->c->arch->base_prefix;
     if (e->inner)
-        return graph_name(b->g, "%s.%lld.%s.%lld.%s", e->layer,
+        return graph_name(b->g, "%s%s.%lld.%s.%lld.%s", prefix, e->layer,
                           (long long)(i / own->inner * own->groups / b->c->layers), e->inner,
                           (long long)(i % own->inner), name);
-    return graph_name(b->g, "%s.%d.%s", e->layer, i, name);
+    return graph_name(b->g, "%s%s.%d.%s", prefix, e->layer, i, name);
 }
 
 int encoder_query_key_value(struct build *b, const struct encoder *e, int i, int v)
@@ -91,16 +137,37 @@ int encoder_query_key_value(struct build *b, const struct encoder *e, int i, int
     return build_parts(b, v, of_layer(b, e, i, e->query_key_value), H, parts, 3, plain);
 }
 
+/* Attention up to its last product; rotary: the table of rotary positions, or 0. */
+static int attend(struct build *b, const struct encoder *e, int i, int v, int rotary, bool first_only)
+{
+    const struct model_config *c = b->c;
+    struct attention_options all = {.head_size = c->hidden_size / c->heads, .queries = first_only};
+    int o = encoder_query_key_value(b, e, i, v);
+    if (rotary) {
+        struct op_rotary turn = {.qkv = o, .table = rotary, .heads = c->heads, .kv_heads = c->heads};
+        emit_rotary(b->g, &turn);
+        o = turn.y;
+    }
+    return e->attend ? e->attend(b, i, o) : build_attention(b, o, all);
+}
+
+static int feed_forward(struct build *b, const struct encoder *e, int i, int v)
+{
+    int64_t H = b->c->hidden_size, F = b->c->own.encoder.intermediate_size;
+    struct layer_options plain = build_product(b, true), act = plain;
+    act.act = b->c->own.encoder.act;
+    v = build_linear(b, v, of_layer(b, e, i, e->up), H, F, act);
+    return build_linear(b, v, of_layer(b, e, i, e->down), F, H, plain);
+}
+
 /* Layer i, of which there are `inner` times as many where layers are in groups. Gives (T,H); or with `first_only` (B,H), the
  * rows of the first tokens. Behind attention everything is row by row, so a classifier, which reads only those rows, needs
  * no others of the last layer. Their dropout masks are the same: position 0 of each sample. */
-static int layer(struct build *b, const struct encoder *e, int i, int v, bool first_only)
+static int layer(struct build *b, const struct encoder *e, int i, int v, int rotary, bool first_only)
 {
     const struct model_config *c = b->c;
-    int64_t H = c->hidden_size, F = c->own.encoder.intermediate_size;
-    struct attention_options all = {.head_size = H / c->heads, .queries = first_only};
-    int o = encoder_query_key_value(b, e, i, v);
-    o = e->attend ? e->attend(b, i, o) : build_attention(b, o, all);
+    int64_t H = c->hidden_size;
+    int o = attend(b, e, i, v, rotary, first_only);
     struct norm_options norm = {
         .coords = b->in.coords, .p = build_p(b, c->dropout_hidden), .eps = c->own.encoder.norm_eps};
     if (first_only) {
@@ -108,35 +175,84 @@ static int layer(struct build *b, const struct encoder *e, int i, int v, bool fi
         v = build_first_rows(b, v);
         norm.coords = b->in.samples;
     }
-    struct layer_options plain = {.weight = b->normal, .bias = b->zero}, act = plain;
     struct norm_options first = norm;
-    act.act = c->own.encoder.act;
     first.p = e->keeps_attention ? 0 : norm.p;
     first.res = v;
     first.site = b->site++;
-    o = build_linear(b, o, of_layer(b, e, i, e->attention), H, H, plain);
+    o = build_linear(b, o, of_layer(b, e, i, e->attention), H, H, build_product(b, true));
     norm.res = build_norm(b, o, of_layer(b, e, i, e->attention_norm), first).y;
     norm.p = e->keeps_output ? 0 : norm.p;
     norm.site = b->site++;
-    o = build_linear(b, norm.res, of_layer(b, e, i, e->up), H, F, act);
-    o = build_linear(b, o, of_layer(b, e, i, e->down), F, H, plain);
+    o = feed_forward(b, e, i, norm.res);
     return build_norm(b, o, of_layer(b, e, i, e->norm_out), norm).y;
+}
+
+static int layers(struct build *b, const struct encoder *e, int v, int rotary, bool first_only)
+{
+    int inner = e->inner ? (int)b->c->own.encoder.inner : 1, n = (int)b->c->layers * inner;
+    for (int i = 0; i < n; i++) {
+        b->g->layer = i / inner + 1;
+        if (i == 0 && e->behind_first) {
+            v = e->behind_first(b, v, layer(b, e, i, v, rotary, false));
+            v = first_only && n == 1 ? build_first_rows(b, v) : v;
+        } else
+            v = layer(b, e, i, v, rotary, first_only && i == n - 1);
+    }
+    return v;
+}
+
+/* ---- norms before blocks ---- */
+
+/* The residual stream is res + dropout(branch), rows with these coords; the norm of the next block adds them. */
+struct stream {
+    int branch, res, coords;
+};
+
+static int norm_of_stream(struct build *b, struct stream *s, const char *prefix)
+{
+    struct norm_options o = {.res = s->res,
+                             .coords = s->coords,
+                             .p = s->res ? build_p(b, b->c->dropout_hidden) : 0,
+                             .eps = b->c->own.encoder.norm_eps,
+                             .site = b->site++};
+    struct op_norm n = build_norm(b, s->branch, prefix, o);
+    s->res = n.h ? n.h : s->branch;
+    return n.y;
+}
+
+static void layer_behind_norms(struct build *b, const struct encoder *e, int i, struct stream *s, int rotary,
+                               bool first_only)
+{
+    int64_t H = b->c->hidden_size;
+    int v = norm_of_stream(b, s, of_layer(b, e, i, e->attention_norm));
+    v = attend(b, e, i, v, rotary, first_only);
+    if (first_only) {
+        v = build_first_rows(b, v);
+        s->res = build_first_rows(b, s->res);
+        s->coords = b->in.samples;
+    }
+    s->branch = build_linear(b, v, of_layer(b, e, i, e->attention), H, H, build_product(b, true));
+    v = norm_of_stream(b, s, of_layer(b, e, i, e->norm_out));
+    s->branch = feed_forward(b, e, i, v);
+}
+
+static int layers_behind_norms(struct build *b, const struct encoder *e, int v, int rotary, bool first_only)
+{
+    int n = (int)b->c->layers;
+    struct stream s = {.branch = v, .coords = b->in.coords};
+    for (int i = 0; i < n; i++) {
+        b->g->layer = i + 1;
+        layer_behind_norms(b, e, i, &s, rotary, first_only && i == n - 1);
+    }
+    b->g->layer = n + 1;
+    return norm_of_stream(b, &s, of_body(b, e->last));
 }
 
 int encoder_body(struct build *b, const struct encoder *e)
 {
-    int inner = e->inner ? (int)b->c->own.encoder.inner : 1, n = (int)b->c->layers * inner;
     bool first_only = !model_task(b->c)->per_token;
-    int v = embeddings(b, e);
-    for (int i = 0; i < n; i++) {
-        b->g->layer = i / inner + 1;
-        if (i == 0 && e->behind_first) {
-            v = e->behind_first(b, v, layer(b, e, i, v, false));
-            v = first_only && n == 1 ? build_first_rows(b, v) : v;
-        } else
-            v = layer(b, e, i, v, first_only && i == n - 1);
-    }
-    return v;
+    int v = embeddings(b, e), rotary = b->c->rotary[ROTARY_ALL].pairs ? build_rotary_table(b, ROTARY_ALL) : 0;
+    return e->last ? layers_behind_norms(b, e, v, rotary, first_only) : layers(b, e, v, rotary, first_only);
 }
 
 int encoder_classifier(struct build *b, int v, const char *dense, enum act act, const char *labels)

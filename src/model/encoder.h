@@ -1,30 +1,56 @@
-/* encoder.h: encoders of BERT's kind: learned positions, post-norm layers. What differs are names, and few facts. */
+/* encoder.h: encoders of BERT's kind: a sum of embeddings, then layers whose norms stand behind the blocks or before them. What differs are
+ * names, and few facts. */
 #ifndef MODEL_ENCODER_H
 #define MODEL_ENCODER_H
 
 #include "model/build.h"
 #include "model/refused.h"
 
-/* Without ".weight" and ".bias". */
+/* Behind the prefix of the base model, without ".weight" and ".bias". */
 struct encoder {
-    const char *words, *positions, *types, *norm; /* of the embeddings */
+    const char *words, *positions, *types, *norm; /* of the embeddings; norm NULL: there is none */
+    const char *tasks;                            /* where there is a task_vocab_size */
     const char *projection;                       /* embedding_size to hidden_size */
     const char *layer;                            /* before a layer's number; what follows stands behind it */
     const char *inner;                            /* before the number of a layer within a group; NULL: no groups */
     const char *query, *key, *value, *query_key_value; /* the last is their product here, and in no file */
-    const char *attention, *attention_norm;            /* the product behind attention, and the norm behind that */
+    const char *attention, *attention_norm;            /* the product behind attention, and the norm of that block */
     const char *up, *down, *norm_out;                  /* feed-forward */
-    bool keeps_attention;                              /* no dropout of the product behind attention */
-    bool keeps_output;                                 /* nor of the feed-forward block's */
+    const char *last;      /* the norm behind all layers, whose norms then stand before the blocks; NULL: behind them */
+    bool keeps_embeddings; /* no dropout of the embeddings */
+    bool keeps_attention;  /* no dropout of the product behind attention */
+    bool keeps_output;     /* nor of the feed-forward block's */
+    /* What the words' embeddings become before others are added. NULL: they stay. */
+    int (*behind_words)(struct build *b, int v);
     /* Attention of layer i over qkv (T, 3 H), for all rows, also where only the first are asked for; NULL: BERT's. */
     int (*attend)(struct build *b, int i, int qkv);
     /* What the first layer's result becomes, `entered` being what it read; all rows. NULL: it stays. */
     int (*behind_first)(struct build *b, int entered, int v);
 };
 
+/* clang-format off */
+/* What most families call their tables and products. */
+#define ENCODER_WORDS "embeddings.word_embeddings"
+#define ENCODER_NAMES                                                                                                  \
+    .words = ENCODER_WORDS,                                                                                            \
+    .positions = "embeddings.position_embeddings",                                                                     \
+    .types = "embeddings.token_type_embeddings",                                                                       \
+    .layer = "encoder.layer",                                                                                          \
+    .query = "attention.self.query",                                                                                   \
+    .key = "attention.self.key",                                                                                       \
+    .value = "attention.self.value",                                                                                   \
+    .query_key_value = "attention.self.query_key_value",                                                               \
+    .attention = "attention.output.dense",                                                                             \
+    .up = "intermediate.dense",                                                                                        \
+    .down = "output.dense"
+/* clang-format on */
+
 /* BERT's defaults, and what its config.json has: what is absent stays as it is in `c`. */
 void encoder_defaults(struct model_config *c);
 int encoder_config(json_t *o, const char *path, struct model_config *c, struct snug_err *err);
+
+/* Of a family whose positions begin behind the padding token's id: the first one, and how many tokens are left for an input. */
+int encoder_positions_behind_pad(struct model_config *c, const char *path, struct snug_err *err);
 
 /* What all of them refuse: rows of a table, and the whole of one. */
 /* clang-format off */

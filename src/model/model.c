@@ -1,15 +1,20 @@
 #include "model/build.h"
 
 /* In the order in which messages list them. */
+/* clang-format off */
 #define ARCHS(A)                                                                                                       \
     A(albert)                                                                                                          \
     A(bart)                                                                                                            \
     A(bert)                                                                                                            \
     A(bloom)                                                                                                           \
     A(camembert)                                                                                                       \
+    A(data2vec_text)                                                                                                   \
     A(deberta_v2)                                                                                                      \
     A(distilbert)                                                                                                      \
     A(electra)                                                                                                         \
+    A(ernie)                                                                                                           \
+    A(esm)                                                                                                             \
+    A(eurobert)                                                                                                        \
     A(falcon)                                                                                                          \
     A(gemma)                                                                                                           \
     A(gemma2)                                                                                                          \
@@ -24,6 +29,7 @@
     A(m2m_100)                                                                                                         \
     A(marian)                                                                                                          \
     A(mbart)                                                                                                           \
+    A(megatron_bert)                                                                                                   \
     A(mistral)                                                                                                         \
     A(mixtral)                                                                                                         \
     A(modernbert)                                                                                                      \
@@ -32,7 +38,20 @@
     A(olmo2)                                                                                                           \
     A(olmo3)                                                                                                           \
     A(opt)                                                                                                             \
-    A(pegasus) A(phi) A(phi3) A(qwen2) A(qwen3) A(qwen3_moe) A(roberta) A(smollm3) A(starcoder2) A(t5) A(xlm_roberta)
+    A(pegasus)                                                                                                         \
+    A(phi)                                                                                                             \
+    A(phi3)                                                                                                            \
+    A(qwen2)                                                                                                           \
+    A(qwen3)                                                                                                           \
+    A(qwen3_moe)                                                                                                       \
+    A(roberta)                                                                                                         \
+    A(roberta_prelayernorm)                                                                                            \
+    A(smollm3)                                                                                                         \
+    A(starcoder2)                                                                                                      \
+    A(t5)                                                                                                              \
+    A(xlm_roberta)                                                                                                     \
+    A(xlm_roberta_xl)
+/* clang-format on */
 #define DECLARE(name) extern const struct model_arch arch_##name;
 #define ROW(name) &arch_##name,
 ARCHS(DECLARE)
@@ -93,6 +112,7 @@ static void add_inputs(struct graph *g, const struct model_config *c, struct inp
         .ids = add_input(g, "input_ids", DT_I32, SHAPE(DIM_T)),
         .positions = add_input(g, "positions", DT_I32, SHAPE(DIM_T)),
         .types = c->type_vocab_size ? add_input(g, "token_type_ids", DT_I32, SHAPE(DIM_T)) : 0,
+        .tasks = c->task_vocab_size ? add_input(g, "task_type_ids", DT_I32, SHAPE(DIM_T)) : 0,
         .cu_seqlens = add_input(g, "cu_seqlens", DT_I32, SHAPE(b1)),
         .coords = add_input(g, "coords", DT_I32, SHAPE(DIM_T, DIM(2))),
         .samples = add_input(g, "samples", DT_I32, SHAPE(DIM_B, DIM(2))),

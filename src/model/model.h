@@ -70,6 +70,9 @@ struct model_arch {
     const char *alone; /* the model_type of the text model as a folder of its own */
     const struct spelled_name *spelled;
     const char *const *beside;
+    /* What ends the names of tensors that have the rotary frequencies, of a class that follows those of a file; the result has them, too.
+     * NULL: config.json alone says them. */
+    const char *frequencies;
     const char *excluded;           /* of adapters' modules, an expression for theirs (exclude_modules) */
     const char *const *ignored;     /* ends of the names of what is no weight; up to NULL */
     const struct model_head *heads; /* by enum model_task */
@@ -123,6 +126,9 @@ bool model_spelling(const struct model_config *c, const char *name, int i, char 
 
 /* Whether a tensor of a file is another part's, which a result takes over. */
 bool model_carries(const struct model_config *c, const char *name);
+
+/* Whether it has rotary frequencies that go before those of config.json; a result takes it over. */
+bool model_has_frequencies(const struct model_config *c, const char *name);
 
 /* Whether a tensor that is no weight of the programs needs no mention: a buffer, or a tied weight's second name. */
 bool model_ignores(const struct model_config *c, const char *name);

@@ -66,12 +66,17 @@ static const char *bare_name(const struct model_config *c, const char *name)
     return name;
 }
 
+bool model_has_frequencies(const struct model_config *c, const char *name)
+{
+    return c->arch->frequencies && c->rotary[ROTARY_ALL].pairs && ends(name, c->arch->frequencies);
+}
+
 bool model_carries(const struct model_config *c, const char *name)
 {
     const char *const *beside = c->arch->beside;
     while (beside && *beside && !begins(name, *beside))
         beside++;
-    return beside && *beside;
+    return (beside && *beside) || model_has_frequencies(c, name);
 }
 
 bool model_ignores(const struct model_config *c, const char *name)

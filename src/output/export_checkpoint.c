@@ -236,9 +236,10 @@ static int open_output(struct source *s, struct snug_err *err)
     return whose_files_check(&f, files, n, err);
 }
 
-/* Where the parts beside the weights are: the folder that the run started from. */
+/* Where the parts beside the weights are: the folder that the run started from, which may have had none. */
 static int open_base(struct source *s, struct snug_err *err)
 {
+    const json_t *options = json_object_get(s->doc, "options");
     const char *folder = s->o->model ? s->o->model : json_string_value(recorded(s, "source"));
     if (!s->model.arch || !s->model.arch->beside || s->adapter)
         return SNUG_OK;
@@ -247,6 +248,7 @@ static int open_base(struct source *s, struct snug_err *err)
             err, SNUG_ERR_USAGE,
             "%s: a result has parts beside its weights; give --model with the folder that the run started from",
             s->found.path);
+    s->base.weights_optional = json_is_true(json_object_get(options, "init_from_config"));
     TRY(model_dir_open(s->io, folder, &s->base, err));
     s->opened_base = true;
     return SNUG_OK;

@@ -25,13 +25,6 @@ const struct model_tensor *weights_of_adapter(const struct model_dir *adapter, c
     return model_dir_find(adapter, spelling);
 }
 
-void weights_settle(const struct model_dir *d, struct model_config *c)
-{
-    for (int t = MODEL_AUTO + 1; t < MODEL_COUNT && c->untied_by_file && d->n_tensors; t++)
-        if (c->arch->heads[t].untied)
-            c->untied = weights_find(d, c, c->arch->heads[t].untied) != NULL;
-}
-
 static const struct model_tensor *adapter_tensor(const struct weight_options *o, const char *name)
 {
     return o->adapter ? weights_of_adapter(o->adapter, name) : NULL;
@@ -68,6 +61,30 @@ int weights_check_tensor(const struct model_tensor *t, int ndim, const int64_t *
     shape_text(ndim, shape, want, sizeof want);
     return err_set(err, SNUG_ERR_INPUT, "%s: %s has shape %s but config.json asks for %s; take both from one model",
                    t->file->path, t->tensor->name, have, want);
+}
+
+/* Where each layer has them they are the same, and those of the first one count. */
+static int settle_frequencies(struct model_dir *d, struct model_config *c, struct snug_err *err)
+{
+    struct rotary *r = &c->rotary[ROTARY_ALL];
+    const struct model_tensor *t = NULL;
+    for (size_t i = 0; i < d->n_tensors; i++) {
+        const struct model_tensor *other = &d->tensors[i];
+        if (model_has_frequencies(c, other->tensor->name) && (!t || strcmp(other->tensor->name, t->tensor->name) < 0))
+            t = other;
+    }
+    if (!t)
+        return SNUG_OK;
+    TRY(weights_check_tensor(t, 1, &r->pairs, err));
+    return model_dir_read_part(d, t, DT_F64, 0, r->pairs, r->frequency, err);
+}
+
+int weights_settle(struct model_dir *d, struct model_config *c, struct snug_err *err)
+{
+    for (int t = MODEL_AUTO + 1; t < MODEL_COUNT && c->untied_by_file && d->n_tensors; t++)
+        if (c->arch->heads[t].untied)
+            c->untied = weights_find(d, c, c->arch->heads[t].untied) != NULL;
+    return settle_frequencies(d, c, err);
 }
 
 /* Depth of the stack of layers in the file, to tell "config says 24, weights have 12". */

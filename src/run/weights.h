@@ -45,8 +45,9 @@ int weights_changed(struct run *r, struct snug_err *err);
 /* The tensor of an adapter's file, NULL if there is none. */
 const struct model_tensor *weights_of_adapter(const struct model_dir *adapter, const char *name);
 
-/* Whether the output has embeddings of its own, where that is for the folder's weights to say (model_config.untied_by_file). */
-void weights_settle(const struct model_dir *d, struct model_config *c);
+/* What of the configuration is for the folder's weights to say: whether the output has embeddings of its own
+ * (model_config.untied_by_file), and rotary frequencies (model_arch.frequencies). */
+int weights_settle(struct model_dir *d, struct model_config *c, struct snug_err *err);
 
 /* The tensor of the folder that holds weight `name`, NULL if there is none. */
 const struct model_tensor *weights_find(const struct model_dir *d, const struct model_config *c, const char *name);

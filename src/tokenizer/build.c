@@ -238,7 +238,7 @@ static int open_files(struct tokenizer *t, const struct io *io, const char *dir,
                                         "tokenizer.model", "spiece.model", "spm.model",  "sentencepiece.bpe.model"};
     enum { JSON, TXT, VOCAB, MERGES, FIRST_SPM, NAMES = FIRST_SPM + 4 };
     const char *path[NAMES], *lacks;
-    bool has[NAMES], is_translator;
+    bool has[NAMES], is_translator, is_berts = false;
     t->flags = char_flags_new();
     for (int i = 0; i < NAMES; i++) {
         path[i] = arena_printf(&t->arena, "%s/%s", dir, names[i]);
@@ -263,12 +263,12 @@ static int open_files(struct tokenizer *t, const struct io *io, const char *dir,
     if (from == JSON)
         TRY(tokenizer_read_json(t, io, err));
     else if (from == TXT)
-        TRY(tokenizer_read_vocab(t, io, c, err));
+        TRY(tokenizer_read_vocab(t, io, c, &is_berts, err));
     else if (from == VOCAB)
         TRY(tokenizer_read_vocab_json(t, io, path[MERGES], c, err));
     else
         TRY(tokenizer_read_sentencepiece(t, io, c, err));
-    TRY(tokenizer_config_apply(c, io, t, from != TXT, err));
+    TRY(tokenizer_config_apply(c, io, t, !is_berts, err));
     return tokenizer_finish(t, err);
 }
 

@@ -159,9 +159,9 @@ int tokenizer_push_step(struct tokenizer *t, enum step_kind kind, struct step st
 /* Whether the steps of a kind are just this one. */
 bool tokenizer_only_step(const struct tokenizer *t, enum step_kind kind, const char *name);
 
-/* vocab_txt.c: vocab.txt at t->path, for BERT; the rest of such a tokenizer is the class's, from the options in
- * tokenizer_config.json. */
-int tokenizer_read_vocab(struct tokenizer *t, const struct io *io, const struct tokenizer_config *c,
+/* vocab_txt.c: vocab.txt at t->path, for BERT or ESM; the rest of such a tokenizer is the class's, from the options in
+ * tokenizer_config.json. is_berts: special tokens that this does not name have the names that BERT's have. */
+int tokenizer_read_vocab(struct tokenizer *t, const struct io *io, const struct tokenizer_config *c, bool *is_berts,
                          struct snug_err *err);
 
 /* vocab_json.c: vocab.json at t->path and merges.txt, for GPT-2 and RoBERTa. */

@@ -1,5 +1,5 @@
 /* tokenizer.h: text to token ids, exactly as Hugging Face's tokenizers library gives them for the tokenizer files in a
- * model folder: tokenizer.json, or vocab.txt for BERT, with tokenizer_config.json beside either.
+ * model folder: tokenizer.json, or vocab.txt for BERT and ESM, with tokenizer_config.json beside either.
  *
  * What happens to a text, in order; the steps of 2, 4, 5 and 6 are rows of steps/steps.h:
  *   1. added tokens ("[SEP]", "<new>") are cut out of it                                   added_tokens.c

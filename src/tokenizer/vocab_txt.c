@@ -1,5 +1,6 @@
 /* vocab.txt: a token a line, its number the id. Read as the tokenizers library does: a line ends in \n, and white space
- * before that, such as a \r, is not part of the token. */
+ * before that, such as a \r, is not part of the token. What the file leaves open, the class of transformers decides: that of BERT, or
+ * ESM's, which finds each line in the text as it stands. */
 #include "base/str.h"
 #include "tokenizer/parts.h"
 #include "tokenizer/unicode.h"
@@ -8,12 +9,20 @@
 
 enum { LIMIT = 256 * 1024 * 1024, MAX_CHARS_PER_WORD = 100 };
 
-/* The classes of transformers whose vocab.txt means just what it means for BERT. */
+/* Without a class the vocabulary tells. */
+static bool is_esm(const struct tokenizer *t, const struct tokenizer_config *c)
+{
+    if (c->class)
+        return !strcmp(c->class, "EsmTokenizer");
+    return trie_find(&t->vocab, "<cls>", 5) >= 0 && trie_find(&t->vocab, "[CLS]", 5) < 0;
+}
+
+/* The classes of transformers whose vocab.txt is read; of these all but one mean what BERT means. */
 static int check_class(const struct tokenizer *t, const struct tokenizer_config *c, struct snug_err *err)
 {
     static const char *const classes[] = {"Bert",     "DistilBert", "Electra", "MobileBert",
                                           "ConvBert", "LayoutLM",   "Lxmert",  "RetriBert"};
-    if (!c->class)
+    if (!c->class || is_esm(t, c))
         return 0;
     for (size_t i = 0; i < sizeof classes / sizeof *classes; i++) {
         size_t n = strlen(classes[i]);
@@ -79,17 +88,20 @@ static int read_lines(struct tokenizer *t, char *text, size_t bytes, struct snug
     return 0;
 }
 
+static int missing_special(const struct tokenizer *t, enum special_token which, const char *name, struct snug_err *err)
+{
+    return err_set(err, SNUG_ERR_INPUT,
+                   "%s: %s is missing; add it, or name the token that stands for it as %s in tokenizer_config.json",
+                   t->path, name ? name : "one token", special_token_keys[which]);
+}
+
 static int special_id(struct tokenizer *t, const struct tokenizer_config *c, enum special_token which, int32_t *id,
                       struct snug_err *err)
 {
     const char *name;
     TRY(tokenizer_config_special(c, which, &name, err));
     *id = name ? trie_find(&t->vocab, name, strlen(name)) : -1;
-    if (*id < 0)
-        return err_set(err, SNUG_ERR_INPUT,
-                       "%s: %s is missing; add it, or name the token that stands for it as %s in tokenizer_config.json",
-                       t->path, name ? name : "one token", special_token_keys[which]);
-    return 0;
+    return *id < 0 ? missing_special(t, which, name, err) : 0;
 }
 
 static int bert_from_vocab(struct tokenizer *t, const struct tokenizer_config *c, struct snug_err *err)
@@ -116,7 +128,72 @@ static int bert_from_vocab(struct tokenizer *t, const struct tokenizer_config *c
     return code;
 }
 
-int tokenizer_read_vocab(struct tokenizer *t, const struct io *io, const struct tokenizer_config *c,
+/* ---- ESM ---- */
+
+static const struct {
+    enum special_token which;
+    const char *name; /* where tokenizer_config.json names no other */
+} esm_special[] = {
+    {TOKEN_UNK, "<unk>"}, {TOKEN_CLS, "<cls>"}, {TOKEN_PAD, "<pad>"}, {TOKEN_EOS, "<eos>"}, {TOKEN_MASK, "<mask>"}};
+enum { ESM_SPECIALS = sizeof esm_special / sizeof *esm_special };
+
+static int esm_special_ids(struct tokenizer *t, const struct tokenizer_config *c, int32_t id[TOKEN_SPECIALS],
+                           struct snug_err *err)
+{
+    for (int i = 0; i < TOKEN_SPECIALS; i++)
+        id[i] = -1;
+    for (size_t i = 0; i < ESM_SPECIALS; i++) {
+        enum special_token which = esm_special[i].which;
+        const char *key = special_token_keys[which], *name = esm_special[i].name;
+        if (json_object_get(c->config, key) || json_object_get(c->map, key))
+            TRY(tokenizer_config_special(c, which, &name, err));
+        id[which] = name ? trie_find(&t->vocab, name, strlen(name)) : -1;
+        if (id[which] < 0)
+            return missing_special(t, which, name, err);
+    }
+    return 0;
+}
+
+/* Every line of the file as a token that is looked for in text before anything else is. */
+static json_t *esm_added_tokens(const struct tokenizer *t, const int32_t special[TOKEN_SPECIALS])
+{
+    json_t *list = json_array();
+    for (int32_t id = 0; list && id < (int32_t)t->n_vocab; id++) {
+        bool is_special = false;
+        for (int i = 0; i < TOKEN_SPECIALS; i++)
+            is_special |= special[i] == id;
+        if (json_array_append_new(list, json_pack("{ss si sb sb sb sb sb}", "content", t->tokens[id], "id", (int)id,
+                                                  "single_word", 0, "lstrip", 0, "rstrip", 0, "normalized", 0,
+                                                  "special", is_special))) {
+            json_decref(list);
+            list = NULL;
+        }
+    }
+    return list;
+}
+
+/* What stands between tokens, up to white space, is one that is not known. */
+static int esm_from_vocab(struct tokenizer *t, const struct tokenizer_config *c, struct snug_err *err)
+{
+    int32_t id[TOKEN_SPECIALS];
+    TRY(esm_special_ids(t, c, id, err));
+    json_t *added = esm_added_tokens(t, id);
+    json_t *o = added
+                    ? json_pack("{s{ss ss} s{ss} s{ss s[si] s[si]} so}", "model", "type", "WordLevel", "unk_token",
+                                t->tokens[id[TOKEN_UNK]], "pre_tokenizer", "type", "WhitespaceSplit", "post_processor",
+                                "type", "BertProcessing", "cls", t->tokens[id[TOKEN_CLS]], (int)id[TOKEN_CLS], "sep",
+                                t->tokens[id[TOKEN_EOS]], (int)id[TOKEN_EOS], "added_tokens", added)
+                    : NULL;
+    if (!o)
+        return err_no_memory(err, 1);
+    int code = tokenizer_read_object(t, o, err);
+    json_decref(o);
+    for (int i = 0; !code && i < TOKEN_SPECIALS; i++)
+        t->special[i] = id[i];
+    return code;
+}
+
+int tokenizer_read_vocab(struct tokenizer *t, const struct io *io, const struct tokenizer_config *c, bool *is_berts,
                          struct snug_err *err)
 {
     char *text;
@@ -125,5 +202,7 @@ int tokenizer_read_vocab(struct tokenizer *t, const struct io *io, const struct 
     TRY(io_read_file(io, t->path, LIMIT, &text, &bytes, err));
     int code = read_lines(t, text, bytes, err);
     mem_free(text);
-    return code ? code : bert_from_vocab(t, c, err);
+    TRY(code);
+    *is_berts = !is_esm(t, c);
+    return *is_berts ? bert_from_vocab(t, c, err) : esm_from_vocab(t, c, err);
 }

@@ -195,6 +195,7 @@ static void put_batch(const struct input_image *in, const struct batch *b, struc
         put_shifted(in, b, bucket);
     put_positions(in, "positions", b->positions, b->T, bucket);
     put_tokens(in, "token_type_ids", b->types, b->T, bucket, 0);
+    put_tokens(in, "task_type_ids", NULL, b->T, bucket, 0);
     put(in, "cu_seqlens", b->cu_seqlens, DT_I32, b->B + 1);
     if (b->past)
         put(in, "past", b->past, DT_I32, b->B);

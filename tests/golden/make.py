@@ -47,6 +47,21 @@ def mpnet(**k):
     return T.MPNetConfig(**bert(pad_token_id=1, bos_token_id=0, eos_token_id=2, layer_norm_eps=1e-5, **k).to_diff_dict())
 
 
+def esm(**k):
+    """As ESM-2; the other is ESM-1b."""
+    own = dict(pad_token_id=1, mask_token_id=5, position_embedding_type="rotary", rope_theta=10.0, token_dropout=True, layer_norm_eps=1e-5)
+    return T.EsmConfig(**{**bert().to_diff_dict(), **own, **k})
+
+
+ESM_1B = dict(position_embedding_type="absolute", emb_layer_norm_before=True)
+
+
+def eurobert(**k):
+    own = dict(num_attention_heads=2, num_key_value_heads=2, head_dim=None, mask_token_id=3,
+               rope_parameters=dict(rope_type="default", rope_theta=10.0))
+    return decoder(T.EuroBertConfig, **{**own, **k})
+
+
 def deberta(**k):
     """As DeBERTa-v3; buckets from a distance of 2 on."""
     own = dict(type_vocab_size=0, relative_attention=True, position_buckets=4, norm_rel_ebd="layer_norm", share_att_key=True,
@@ -191,6 +206,26 @@ CASES = {
     "electra": (T.ElectraForSequenceClassification, electra()),
     "electra_mlm": (T.ElectraForMaskedLM, electra(hidden_act="relu")),
     "electra_tags": (T.ElectraForTokenClassification, electra()),
+    "ernie": (T.ErnieForSequenceClassification, T.ErnieConfig(**bert().to_diff_dict(), use_task_id=True, task_type_vocab_size=2)),
+    "ernie_mlm": (T.ErnieForMaskedLM, T.ErnieConfig(**bert(type_vocab_size=4, num_hidden_layers=1).to_diff_dict())),
+    "megatron_bert": (T.MegatronBertForSequenceClassification, T.MegatronBertConfig(**bert().to_diff_dict())),
+    "megatron_bert_mlm": (T.MegatronBertForMaskedLM, T.MegatronBertConfig(**bert(hidden_act="gelu_new").to_diff_dict())),
+    "megatron_bert_tags": (T.MegatronBertForTokenClassification, T.MegatronBertConfig(**bert(num_hidden_layers=1).to_diff_dict())),
+    "data2vec_text": (T.Data2VecTextForSequenceClassification, roberta(T.Data2VecTextConfig)),
+    "data2vec_text_mlm": (T.Data2VecTextForMaskedLM, roberta(T.Data2VecTextConfig)),
+    "roberta_prelayernorm": (T.RobertaPreLayerNormForSequenceClassification, roberta(T.RobertaPreLayerNormConfig)),
+    "roberta_prelayernorm_mlm": (T.RobertaPreLayerNormForMaskedLM, roberta(T.RobertaPreLayerNormConfig)),
+    "xlm_roberta_xl": (T.XLMRobertaXLForSequenceClassification, roberta(T.XLMRobertaXLConfig)),
+    "xlm_roberta_xl_mlm": (T.XLMRobertaXLForMaskedLM, roberta(T.XLMRobertaXLConfig)),
+    "eurobert": (T.EuroBertForSequenceClassification, eurobert()),
+    "eurobert_mean": (T.EuroBertForSequenceClassification, eurobert(classifier_pooling="mean", num_key_value_heads=1)),
+    "eurobert_bos": (T.EuroBertForSequenceClassification, eurobert(classifier_pooling="bos", attention_bias=True)),
+    "eurobert_mlm": (T.EuroBertForMaskedLM, eurobert()),
+    "eurobert_tied_mlm": (T.EuroBertForMaskedLM, eurobert(tie_word_embeddings=True, mlp_bias=True)),
+    "eurobert_tags": (T.EuroBertForTokenClassification, eurobert()),
+    "esm": (T.EsmForSequenceClassification, esm()),
+    "esm_mlm": (T.EsmForMaskedLM, esm()),
+    "esm_tags": (T.EsmForTokenClassification, esm(**ESM_1B)),
     "albert": (T.AlbertForSequenceClassification, albert()),
     "albert_mlm": (T.AlbertForMaskedLM, albert()),
     "albert_tags": (T.AlbertForTokenClassification, albert()),
@@ -291,6 +326,8 @@ def inputs(name, cfg, g):
     B = len(LENGTHS)
     mask = torch.tensor([[1] * n + [0] * (S - n) for n in LENGTHS])
     ids = torch.randint(5, V, (B, S), generator=g) * mask + (cfg.get_text_config().pad_token_id or 0) * (1 - mask)
+    if cfg.model_type == "esm":
+        ids[0, 1] = ids[0, 4] = ids[2, 2] = cfg.mask_token_id
     d = {"input_ids": ids, "attention_mask": mask}
     if name.endswith("_classes") and cfg.is_encoder_decoder:  # whose head reads the end token
         for row, n in enumerate(LENGTHS):
@@ -299,7 +336,7 @@ def inputs(name, cfg, g):
         width = max(TARGET_LENGTHS)
         real = torch.tensor([[1] * n + [0] * (width - n) for n in TARGET_LENGTHS])
         return {**d, "decoder_attention_mask": real, "labels": torch.where(real == 1, torch.randint(5, V, real.shape, generator=g), -100)}
-    if getattr(cfg, "type_vocab_size", 1) == 2:
+    if getattr(cfg, "type_vocab_size", 1) > 1:
         d["token_type_ids"] = torch.tensor([[0] * (n // 2) + [1] * (n - n // 2) + [0] * (S - n) for n in LENGTHS])
     if cfg.num_labels == 1:
         d["labels"] = torch.randn(B, generator=g)
@@ -314,7 +351,7 @@ def inputs(name, cfg, g):
         for row, (start, end) in enumerate([(2, 6), (0, 0), (5, 5), (0, 0)]):
             d["labels"][row, start] += 1
             d["labels"][row, end] += 2
-    elif "LM" in cfg.architectures[0] or "Generation" in cfg.architectures[0]:
+    elif "LM" in cfg.architectures[0].removeprefix("XLM") or "Generation" in cfg.architectures[0]:
         d["labels"] = torch.where(mask == 1, ids, -100)
     else:
         d["labels"] = torch.tensor([2, 0, 1, 2])
@@ -355,6 +392,8 @@ def perturb(model, g):
         for n, b in model.named_buffers():
             if n == "final_logits_bias":
                 b.copy_(torch.randn(b.shape, generator=g) * 0.1)
+            if n.endswith("inv_freq") and model.config.model_type == "esm":  # files have them, and not always the usual ones
+                b.mul_(1.3)
 
 
 def alone(model, d):

@@ -48,6 +48,26 @@ DEBERTA_V3 = dict(architectures=["DebertaV2ForSequenceClassification"], attentio
                   norm_rel_ebd="layer_norm", num_attention_heads=12, num_hidden_layers=12, pad_token_id=0, pooler_dropout=0,
                   pooler_hidden_act="gelu", pooler_hidden_size=768, pos_att_type=["p2c", "c2p"], position_biased_input=False,
                   position_buckets=256, relative_attention=True, share_att_key=True, type_vocab_size=0, vocab_size=128100)
+ESM2 = dict(architectures=["EsmForMaskedLM"], attention_probs_dropout_prob=0.0, classifier_dropout=None, emb_layer_norm_before=False,
+            esmfold_config=None, hidden_act="gelu", hidden_dropout_prob=0.0, hidden_size=320, initializer_range=0.02, intermediate_size=1280,
+            is_folding_model=False, layer_norm_eps=1e-05, mask_token_id=32, max_position_embeddings=1026, model_type="esm",
+            num_attention_heads=20, num_hidden_layers=6, pad_token_id=1, position_embedding_type="rotary", token_dropout=True,
+            torch_dtype="float32", transformers_version="4.25.0.dev0", use_cache=True, vocab_list=None, vocab_size=33)
+ERNIE3 = dict(architectures=["ErnieForMaskedLM"], attention_probs_dropout_prob=0.1, hidden_act="gelu", hidden_dropout_prob=0.1, hidden_size=768,
+              initializer_range=0.02, intermediate_size=3072, layer_norm_eps=1e-05, max_position_embeddings=2048, model_type="ernie",
+              num_attention_heads=12, num_hidden_layers=12, pad_token_id=0, task_type_vocab_size=3, type_vocab_size=4, use_task_id=True,
+              vocab_size=40000)
+MEGATRON = dict(architectures=["MegatronBertForMaskedLM"], attention_probs_dropout_prob=0.1, hidden_act="gelu", hidden_dropout_prob=0.1,
+                hidden_size=1024, initializer_range=0.02, intermediate_size=4096, layer_norm_eps=1e-12, max_position_embeddings=512,
+                model_type="megatron-bert", num_attention_heads=16, num_hidden_layers=24, pad_token_id=0, type_vocab_size=2, vocab_size=30592)
+EUROBERT = dict(architectures=["EuroBertForMaskedLM"], attention_bias=False, attention_dropout=0.0,
+                auto_map={"AutoConfig": "configuration_eurobert.EuroBertConfig", "AutoModelForMaskedLM": "modeling_eurobert.EuroBertForMaskedLM"},
+                bos_token="<|begin_of_text|>", bos_token_id=128000, clf_pooling="late", eos_token="<|end_of_text|>", eos_token_id=128001,
+                head_dim=64, hidden_act="silu", hidden_dropout=0.0, hidden_size=768, initializer_range=0.02, intermediate_size=3072,
+                mask_token="<|mask|>", mask_token_id=128002, max_position_embeddings=8192, mlp_bias=False, model_type="eurobert",
+                num_attention_heads=12, num_hidden_layers=12, num_key_value_heads=12, pad_token="<|end_of_text|>", pad_token_id=128001,
+                pretraining_tp=1, rms_norm_eps=1e-05, rope_scaling=None, rope_theta=250000, tie_word_embeddings=False,
+                torch_dtype="bfloat16", use_cache=False, vocab_size=128256)
 GPT2 = dict(activation_function="gelu_new", architectures=["GPT2LMHeadModel"], attn_pdrop=0.1, bos_token_id=50256, embd_pdrop=0.1,
             eos_token_id=50256, initializer_range=0.02, layer_norm_epsilon=1e-05, model_type="gpt2", n_ctx=1024, n_embd=768, n_head=12,
             n_layer=12, n_positions=1024, resid_pdrop=0.1, summary_activation=None, summary_first_dropout=0.1, summary_proj_to_labels=True,
@@ -250,6 +270,20 @@ MODELS = {
     "albert-base-v2": (ALBERT, 512),
     "ModernBERT-base": (MODERNBERT, 8192),
     "mpnet-base": (MPNET, 512),
+    "esm2_t6_8M_UR50D": (ESM2, 1026),
+    "esm2_t33_650M_UR50D": ({**ESM2, "hidden_size": 1280, "intermediate_size": 5120, "num_hidden_layers": 33}, 1026),
+    "esm1b_t33_650M_UR50S": ({**ESM2, "emb_layer_norm_before": True, "hidden_size": 1280, "intermediate_size": 5120, "num_hidden_layers": 33,
+                              "position_embedding_type": "absolute"}, 1024),
+    "ernie-2.0-base-en": ({**ERNIE3, "architectures": ["ErnieForSequenceClassification"], "max_position_embeddings": 512, "use_task_id": False,
+                           "vocab_size": 30522}, 512),
+    "ernie-3.0-base-zh": (ERNIE3, 2048),
+    "megatron-bert-uncased-345m": (MEGATRON, 512),
+    "data2vec-text-base": ({**ROBERTA, "architectures": ["Data2VecTextForMaskedLM"], "model_type": "data2vec-text"}, 512),
+    "efficient_mlm_m0.40": ({**ROBERTA, "architectures": ["RobertaPreLayerNormForMaskedLM"], "hidden_size": 1024, "intermediate_size": 4096,
+                             "model_type": "roberta-prelayernorm", "num_attention_heads": 16, "num_hidden_layers": 24}, 512),
+    "xlm-roberta-xl": ({**ROBERTA, "architectures": ["XLMRobertaXLForMaskedLM"], "hidden_size": 2560, "intermediate_size": 10240,
+                        "model_type": "xlm-roberta-xl", "num_attention_heads": 32, "num_hidden_layers": 36, "vocab_size": 250880}, 512),
+    "EuroBERT-210m": (EUROBERT, 8192),
     "nli-deberta-v3-base": (DEBERTA_V3, 512),
     "deberta-v3-large": ({**DEBERTA_V3, "architectures": ["DebertaV2ForMaskedLM"], "hidden_size": 1024, "intermediate_size": 4096,
                           "num_attention_heads": 16, "num_hidden_layers": 24, "pooler_hidden_size": 1024, "pos_att_type": "p2c|c2p"}, 512),
@@ -304,7 +338,7 @@ MODELS = {
 }
 
 
-BESIDE = ("model.vision_tower.", "model.multi_modal_projector.")  # the text model
+BESIDE = ("model.vision_tower.", "model.multi_modal_projector.", "esm.contact_head.")  # what is taken over as it is
 
 
 def experts_in_file(config, weights):
@@ -340,7 +374,8 @@ for name, (config, longest) in MODELS.items():
         if own == "GPTNeoXForCausalLM":  # transformers 5.23 has a name of its own, which no file has
             saved_as["lm_head.weight"] = "embed_out.weight"
         ps = {saved_as.get(n, n): p for n, p in model.named_parameters() if not n.startswith(BESIDE) and p.requires_grad}  # without sines
-        decayed = {saved_as.get(n, n) for n in T.Trainer.get_decay_parameter_names(None, model)} & ps.keys()
+        own_names = dict(model.named_parameters())  # of a tied weight the first, by which the Trainer goes
+        decayed = {saved_as.get(n, n) for n in T.Trainer.get_decay_parameter_names(None, model) if n in own_names} & ps.keys()
         ps, decayed = experts_in_file(config, ps), set(experts_in_file(config, {n: ps[n] for n in decayed}))
         first = {n: p for n, p in ps.items() if not re.search(r"\.[1-9]\d*\.", n)}
         classes[cls] = {"parameters": sum(p.numel() for p in ps.values()), "tensors": len(ps),

@@ -28,6 +28,8 @@
 #define EMBED(N, V, H) .ids = INTS(N), .table = FLOAT(V, H), .y = NARROW(N, H)
 #define EMBED_BWD(N, V, H, B) .ids = INTS(N), .dy = NARROW(N, H), .cu = INTS((B) + 1), .dtable = FLOAT(V, H)
 
+#define MASK_DROPOUT(N, B, H)                                                                                          \
+    .x = NARROW(N, H), .ids = INTS(N), .cu = INTS((B) + 1), .y = NARROW(N, H), .token = 1, .kept = 0.88
 #define LINEAR(N, I, O) .x = NARROW(N, I), .w = NARROW(O, I), .y = NARROW(N, O)
 #define LINEAR_IN_OUT(N, I, O) .x = NARROW(N, I), .w = NARROW(I, O), .y = NARROW(N, O), .in_out = 1
 #define LINEAR_DX(N, I, O) .dy = NARROW(N, O), .w = NARROW(O, I), .dx = NARROW(N, I)
@@ -547,6 +549,9 @@ const struct op_case op_cases[] = {
      .condition = 8, .long_only = true},
     {CASE(attention_cached, "slopes", CACHED(12, 3, 24, 3, 3, 4), .table = FLOAT(1, 3), .scale = 1), LENGTHS(8, 1, 3),
      .condition = 8},
+    {CASE(mask_dropout, "two sequences", MASK_DROPOUT(9, 2, 7)), LENGTHS(5, 4)},
+    {CASE(mask_dropout, "rows behind them", MASK_DROPOUT(12, 3, 21)), LENGTHS(1, 7, 2)},
+    {CASE(mask_dropout, "large", MASK_DROPOUT(300, 2, 301)), LENGTHS(130, 160), .long_only = true},
 };
 
 const int n_op_cases = (int)(sizeof op_cases / sizeof *op_cases);

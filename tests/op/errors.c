@@ -281,6 +281,7 @@ static const struct {
     ROW(mse_bwd, "loss: two inputs", .logits = F(3, 4), .labels = F(3, 4), .step = F(8), .dlogits = F(3)),
     ROW(bce, "bce: two inputs that must have one shape differ", .logits = F(3, 4), .labels = F(3), .step = F(8)),
     ROW(bce_bwd, "loss: two inputs", .logits = F(3, 4), .labels = F(3, 4), .step = F(8), .dlogits = F(3)),
+    ROW(mask_dropout, "mask_dropout: x must be (T,H), ids (T)", .x = F(3, 4), .ids = I(4), .cu = I(2)),
     ROW(scale, "scale: x must be (N,H)", .x = F(3)),
     ROW(cast, "cast: slot x refers to value 0", .y = {.ndim = 0}),
     ROW(all_reduce, "all_reduce: g must be a gradient", .g = F(3)),

@@ -62,7 +62,8 @@ static int output(const struct op_case *c, const union op_any *node, const char 
 static bool is_read_once(const struct op_case *c, const char *slot)
 {
     bool general = c->op == OP_attention_general && (!strcmp(slot, "q") || !strcmp(slot, "kv"));
-    return !strcmp(slot, "qkv") || !strcmp(slot, "add") || c->op == OP_scale || c->op == OP_activation || general;
+    return !strcmp(slot, "qkv") || !strcmp(slot, "add") || c->op == OP_scale ||
+           (c->op == OP_mask_dropout && !strcmp(slot, "x")) || c->op == OP_activation || general;
 }
 
 /* A copy of a weight as an activation: I w. */

@@ -88,7 +88,7 @@ static void fill_integers(const struct op_case *c, int slot, struct slot_data *s
     const char *name = op_table[c->op].slots[slot].name;
     int32_t *x = s->data;
     int64_t classes = 1;
-    if (!strncmp(name, "ids", 3)) /* rows of the table in the next slot, or of dtable */
+    if (!strncmp(name, "ids", 3)) /* rows of the table in the next slot, or of dtable; of mask_dropout few */
         classes = c->op == OP_embed_bwd ? c->args.embed_bwd.dtable.shape[0] : c->args.slot[slot + 1].shape[0];
     else if (!strcmp(name, "labels"))
         classes = c->op == OP_linear_cross_entropy ? c->args.linear_cross_entropy.w.shape[0]

@@ -108,10 +108,9 @@ static void stored_in_16_bits(void **state)
 }
 
 /* The names of the labels are in the data, not in the model folder that the run started from. */
-static void with_labels_and_tokenizer(void **state)
+static void check_labels_and_tokenizer(const char *base)
 {
-    (void)state;
-    const char *model = make_deeper(folder, "golden/bert", 1), *data = join(folder, "named.csv");
+    const char *model = make_deeper(folder, base, 1), *data = join(folder, "named.csv");
     const char *out = join(folder, "out"), *to = join(folder, "model"), *moved = join(folder, "moved");
     write_text(model, "vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\n");
     write_text(folder, "named.csv", "text,label\na b,yes\nb a,no\na,perhaps\nb,yes\na a,no\n");
@@ -122,6 +121,46 @@ static void with_labels_and_tokenizer(void **state)
     assert_same_folder(out, to);
     assert_true(file_has(join(to, "config.json"), "\"perhaps\""));
     assert_true(same_bytes(join(model, "vocab.txt"), join(to, "vocab.txt")));
+    remove_tree(to);
+    remove_tree(out);
+    remove_tree(model);
+    remove_tree(moved);
+}
+
+/* Of ESM a result takes parts from its base, where that has weights. */
+static void with_labels_and_tokenizer(void **state)
+{
+    (void)state;
+    check_labels_and_tokenizer("golden/bert");
+    check_labels_and_tokenizer("golden/esm");
+}
+
+static void assert_same_tensor(const char *x, const char *y, const char *name)
+{
+    struct st_file a, b;
+    int64_t n, m;
+    open_tensors(join(x, "model.safetensors"), &a);
+    open_tensors(join(y, "model.safetensors"), &b);
+    double *in_x = read_tensor(&a, name, &n), *in_y = read_tensor(&b, name, &m);
+    assert_int_equal(n, m);
+    assert_memory_equal(in_x, in_y, (size_t)n * sizeof *in_x);
+    free(in_x);
+    free(in_y);
+    st_close(&a);
+    st_close(&b);
+}
+
+/* ESM's frequencies and its head for contacts, under the names of the base. */
+static void with_what_is_beside_weights(void **state)
+{
+    (void)state;
+    const char *base = fixture("golden/esm"), *out = join(folder, "out"), *to = join(folder, "model");
+    train_to_the_end(LISTS(ARGS("--model", base, "--train-data", rows, "--threads", "1", "--device", "cpu",
+                                "--max-steps", "2", "--output-dir", out)));
+    assert_same_tensor(base, out, "esm.contact_head.regression.weight");
+    assert_same_tensor(base, out, "esm.rotary_embeddings.inv_freq");
+    export(join(out, "step-00000002"), to, NULL);
+    assert_same_folder(out, to);
     remove_tree(to);
     remove_tree(out);
 }
@@ -156,9 +195,8 @@ static void of_an_earlier_version(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_training_ends_with),
-        cmocka_unit_test(stored_in_16_bits),
-        cmocka_unit_test(with_labels_and_tokenizer),
+        cmocka_unit_test(what_training_ends_with),   cmocka_unit_test(stored_in_16_bits),
+        cmocka_unit_test(with_labels_and_tokenizer), cmocka_unit_test(with_what_is_beside_weights),
         cmocka_unit_test(of_an_earlier_version),
     };
     return cmocka_run_group_tests_name("export_checkpoint", tests, open_few_rows, close_folder);

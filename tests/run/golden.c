@@ -38,7 +38,8 @@ static void compare_logits(const char *got, const char *expected, const char *in
  * 0.06 (autocast), those of the others by less than 0.03; ours by up to 0.062. OLMo 3's four layers are off by 0.116, ours by 0.118. Of
  * answers the gradients of a row's logits cancel: theirs are off by up to 0.036 (ours by 0.063), with ALBERT's shared layers by 0.27. Of
  * T5's kind, whose scores are not scaled, theirs are off by up to 0.037, and by 0.061 where a ReLU turns on a rounded sum (ours by
- * 0.16). An expert that few rows have chosen is off by 0.0303. */
+ * 0.16). An expert that few rows have chosen is off by 0.0303. The last layer of Phi's classifier has one query a sequence, and its keys'
+ * bias a gradient that nearly cancels: ours is off by 0.0356 with kernels for AVX2, by less than 0.03 with others (theirs by 0.0154). */
 static double rounding(const struct model *m, const struct device *on)
 {
     static const char *const norms_behind[] = {"gemma2", "gemma3", "gemma3_pictures", "gemma3_pictures_classes",
@@ -47,7 +48,7 @@ static double rounding(const struct model *m, const struct device *on)
         if (!is_fp32(on) && !strcmp(m->name, norms_behind[i]))
             return strcmp(m->name, "olmo3") ? 2.5 : 4.5;
     bool experts = !strncmp(m->name, "qwen3_moe", 9) || !strncmp(m->name, "mixtral", 7);
-    if (!is_fp32(on) && (experts || !strcmp(m->name, "deberta_tags")))
+    if (!is_fp32(on) && (experts || !strcmp(m->name, "deberta_tags") || !strcmp(m->name, "phi_classes")))
         return 1.5;
     if (!is_fp32(on) && m->labels == ANSWERS)
         return !strncmp(m->name, "albert", 6) ? 10 : 2.5;

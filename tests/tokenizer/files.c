@@ -221,8 +221,8 @@ static const struct {
     {"vocab.txt", SPECIALS, "tokenizer_config.json", "{\"cls_token\":\"<s>\"}", 3, "<s> is missing; add it, or name"},
     {"vocab.txt", SPECIALS, "tokenizer_config.json", "{\"pad_token\":null}", 3, "pad_token in tokenizer_config.json"},
     {"vocab.txt", SPECIALS, "tokenizer_config.json", "{\"cls_token\":7}", 3, "cls_token is 7; a token was expected"},
-    {"vocab.txt", SPECIALS, "tokenizer_config.json", "{\"tokenizer_class\":\"EsmTokenizer\"}", 3,
-     "tokenizer_class EsmTokenizer is not read from a vocab.txt"},
+    {"vocab.txt", SPECIALS, "tokenizer_config.json", "{\"tokenizer_class\":\"LukeTokenizer\"}", 3,
+     "tokenizer_class LukeTokenizer is not read from a vocab.txt"},
     {"vocab.txt", SPECIALS, "tokenizer_config.json", "{\"tokenizer_class\":\"DistilBertTokenizerFast\"}", 0, ""},
     {"vocab.txt", SPECIALS, "tokenizer_config.json", "{\"do_lower_case\":\"yes\"}", 3,
      "m/tokenizer_config.json: do_lower_case"},
@@ -361,6 +361,7 @@ static void folders_are_read_as_transformers_reads_them(void **state)
     (void)state;
     check_folders("folders.jsonl", 45);
     check_folders("vocab_json.jsonl", 11);
+    check_folders("vocab_esm.jsonl", 18);
 }
 
 /* Whichever call fails, no file is passed over in silence. */

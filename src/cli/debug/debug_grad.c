@@ -40,7 +40,7 @@ static int open_model(struct probe *p, const char *path, struct snug_err *err)
     TRY(model_dir_open(&io_posix, path, &p->dir, err));
     p->has_dir = true;
     TRY(model_config_read(p->dir.config, p->dir.config_path, &p->model, err));
-    weights_settle(&p->dir, &p->model);
+    TRY(weights_settle(&p->dir, &p->model, err));
     enum model_task task = p->model.task;
     for (int t = MODEL_COUNT - 1; t > MODEL_AUTO && !p->model.task; t--) /* the first that the architecture has */
         task = model_has_task(&p->model, (enum model_task)t) ? (enum model_task)t : task;

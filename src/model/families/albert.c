@@ -2,14 +2,14 @@
  * share their weights, so that a weight's gradient is a sum over layers. There is no dropout behind the feed-forward block. */
 #include "model/encoder.h"
 
-#define WORDS "albert.embeddings.word_embeddings"
+#define WORDS "embeddings.word_embeddings"
 
 static const struct encoder albert = {.words = WORDS,
-                                      .positions = "albert.embeddings.position_embeddings",
-                                      .types = "albert.embeddings.token_type_embeddings",
-                                      .norm = "albert.embeddings.LayerNorm",
-                                      .projection = "albert.encoder.embedding_hidden_mapping_in",
-                                      .layer = "albert.encoder.albert_layer_groups",
+                                      .positions = "embeddings.position_embeddings",
+                                      .types = "embeddings.token_type_embeddings",
+                                      .norm = "embeddings.LayerNorm",
+                                      .projection = "encoder.embedding_hidden_mapping_in",
+                                      .layer = "encoder.albert_layer_groups",
                                       .inner = "albert_layers",
                                       .query = "attention.query",
                                       .key = "attention.key",
@@ -71,7 +71,7 @@ static const struct model_head heads[MODEL_COUNT] = {
         .class_name = "AlbertForQuestionAnswering", .weight = "qa_outputs.weight", .logits = encoder_answers}};
 
 static const struct tied_name tied[] = {
-    {"predictions.decoder.weight", WORDS ".weight"}, {"predictions.decoder.bias", "predictions.bias"}, {0}};
+    {"predictions.decoder.weight", "albert." WORDS ".weight"}, {"predictions.decoder.bias", "predictions.bias"}, {0}};
 
 static const char *const ignored[] = {"embeddings.position_ids", NULL};
 

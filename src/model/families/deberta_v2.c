@@ -5,17 +5,17 @@
 #include <math.h>
 #include <string.h>
 
-#define WORDS "deberta.embeddings.word_embeddings"
+#define WORDS "embeddings.word_embeddings"
 #define CONVOLUTION "deberta.encoder.conv"
 #define ATTENTION "deberta.encoder.layer.%d.attention.self."
 
 static int attend(struct build *b, int i, int qkv);
 
 static const struct encoder deberta = {.words = WORDS,
-                                       .positions = "deberta.embeddings.position_embeddings",
-                                       .types = "deberta.embeddings.token_type_embeddings",
-                                       .norm = "deberta.embeddings.LayerNorm",
-                                       .layer = "deberta.encoder.layer",
+                                       .positions = "embeddings.position_embeddings",
+                                       .types = "embeddings.token_type_embeddings",
+                                       .norm = "embeddings.LayerNorm",
+                                       .layer = "encoder.layer",
                                        .query = "attention.self.query_proj",
                                        .key = "attention.self.key_proj",
                                        .value = "attention.self.value_proj",
@@ -243,8 +243,9 @@ static const struct model_head heads[MODEL_COUNT] = {
     [MODEL_QUESTION_ANSWERING] = {
         .class_name = "DebertaV2ForQuestionAnswering", .weight = "qa_outputs.weight", .logits = encoder_answers}};
 
-static const struct tied_name tied[] = {
-    {"cls.predictions.decoder.weight", WORDS ".weight"}, {"cls.predictions.decoder.bias", "cls.predictions.bias"}, {0}};
+static const struct tied_name tied[] = {{"cls.predictions.decoder.weight", "deberta." WORDS ".weight"},
+                                        {"cls.predictions.decoder.bias", "cls.predictions.bias"},
+                                        {0}};
 
 static const char *const ignored[] = {"embeddings.position_ids", NULL};
 

@@ -3,12 +3,12 @@
 #include "model/encoder.h"
 #include "model/refused.h"
 
-#define WORDS "distilbert.embeddings.word_embeddings"
+#define WORDS "embeddings.word_embeddings"
 
 static const struct encoder distilbert = {.words = WORDS,
-                                          .positions = "distilbert.embeddings.position_embeddings",
-                                          .norm = "distilbert.embeddings.LayerNorm",
-                                          .layer = "distilbert.transformer.layer",
+                                          .positions = "embeddings.position_embeddings",
+                                          .norm = "embeddings.LayerNorm",
+                                          .layer = "transformer.layer",
                                           .query = "attention.q_lin",
                                           .key = "attention.k_lin",
                                           .value = "attention.v_lin",
@@ -94,7 +94,7 @@ static const struct model_head heads[MODEL_COUNT] = {
     [MODEL_QUESTION_ANSWERING] = {
         .class_name = "DistilBertForQuestionAnswering", .weight = "qa_outputs.weight", .logits = answers}};
 
-static const struct tied_name tied[] = {{"vocab_projector.weight", WORDS ".weight"}, {0}};
+static const struct tied_name tied[] = {{"vocab_projector.weight", "distilbert." WORDS ".weight"}, {0}};
 
 static const char *const ignored[] = {"embeddings.position_ids", NULL};
 

@@ -2,23 +2,9 @@
  * than the layers. Discriminators make classifiers, generators are masked language models. */
 #include "model/encoder.h"
 
-#define WORDS "electra.embeddings.word_embeddings"
-
-static const struct encoder electra = {.words = WORDS,
-                                       .positions = "electra.embeddings.position_embeddings",
-                                       .types = "electra.embeddings.token_type_embeddings",
-                                       .norm = "electra.embeddings.LayerNorm",
-                                       .projection = "electra.embeddings_project",
-                                       .layer = "electra.encoder.layer",
-                                       .query = "attention.self.query",
-                                       .key = "attention.self.key",
-                                       .value = "attention.self.value",
-                                       .query_key_value = "attention.self.query_key_value",
-                                       .attention = "attention.output.dense",
-                                       .attention_norm = "attention.output.LayerNorm",
-                                       .up = "intermediate.dense",
-                                       .down = "output.dense",
-                                       .norm_out = "output.LayerNorm"};
+static const struct encoder electra = {ENCODER_NAMES, .norm = "embeddings.LayerNorm",
+                                       .projection = "embeddings_project",
+                                       .attention_norm = "attention.output.LayerNorm", .norm_out = "output.LayerNorm"};
 
 /* Embeddings as wide as the layers have no projection. */
 static int config(json_t *o, const char *path, struct model_config *c, struct snug_err *err)
@@ -47,7 +33,7 @@ static int masked_lm(struct build *b, int v)
     static const struct encoder_mlm head = {.dense = "generator_predictions.dense",
                                             .norm = "generator_predictions.LayerNorm",
                                             .bias = "generator_lm_head.bias",
-                                            .words = WORDS};
+                                            .words = ENCODER_WORDS};
     return encoder_masked_lm(b, v, &head, ACT_gelu);
 }
 
@@ -69,7 +55,7 @@ static const struct model_head heads[MODEL_COUNT] = {
     [MODEL_QUESTION_ANSWERING] = {
         .class_name = "ElectraForQuestionAnswering", .weight = "qa_outputs.weight", .logits = encoder_answers}};
 
-static const struct tied_name tied[] = {{"generator_lm_head.weight", WORDS ".weight"}, {0}};
+static const struct tied_name tied[] = {{"generator_lm_head.weight", "electra." ENCODER_WORDS ".weight"}, {0}};
 
 static const char *const ignored[] = {"embeddings.position_ids", NULL};
 

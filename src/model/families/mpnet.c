@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#define WORDS "mpnet.embeddings.word_embeddings"
+#define WORDS "embeddings.word_embeddings"
 
 enum { BUCKETS = 32, FURTHEST = 128, PAD = 1 }; /* of the class: no key of config.json changes them */
 
@@ -22,9 +22,9 @@ static int attend(struct build *b, int i, int qkv)
 }
 
 static const struct encoder mpnet = {.words = WORDS,
-                                     .positions = "mpnet.embeddings.position_embeddings",
-                                     .norm = "mpnet.embeddings.LayerNorm",
-                                     .layer = "mpnet.encoder.layer",
+                                     .positions = "embeddings.position_embeddings",
+                                     .norm = "embeddings.LayerNorm",
+                                     .layer = "encoder.layer",
                                      .query = "attention.attn.q",
                                      .key = "attention.attn.k",
                                      .value = "attention.attn.v",
@@ -42,14 +42,9 @@ static int config(json_t *o, const char *path, struct model_config *c, struct sn
     c->pad_id = PAD;
     TRY(encoder_config(o, path, c, err));
     c->type_vocab_size = 0;
-    c->first_position = PAD + 1;
-    c->longest -= c->first_position;
     c->dropout_classifier = c->dropout_hidden;
-    if (c->longest < 1)
-        return err_set(err, SNUG_ERR_INPUT,
-                       "%s: max_position_embeddings %lld leaves no position behind pad_token_id %d; correct one", path,
-                       (long long)(c->first_position + c->longest), PAD);
-    return SNUG_OK;
+    c->pad_id = PAD;
+    return encoder_positions_behind_pad(c, path, err);
 }
 
 static int body(struct build *b)
@@ -87,7 +82,7 @@ static const struct model_head heads[MODEL_COUNT] = {
         .class_name = "MPNetForQuestionAnswering", .weight = "qa_outputs.weight", .logits = encoder_answers}};
 
 static const struct tied_name tied[] = {
-    {"lm_head.decoder.weight", WORDS ".weight"}, {"lm_head.decoder.bias", "lm_head.bias"}, {0}};
+    {"lm_head.decoder.weight", "mpnet." WORDS ".weight"}, {"lm_head.decoder.bias", "lm_head.bias"}, {0}};
 
 static const char *const ignored[] = {"embeddings.position_ids", NULL};
 

@@ -1,41 +1,49 @@
-/* RoBERTa (Liu et al., arXiv 1907.11692), CamemBERT (Martin et al., arXiv 1911.03894) and XLM-RoBERTa (Conneau et al.,
- * arXiv 1911.02116) as transformers' modeling_roberta: BERT's encoder with positions that begin behind the padding token's id, and heads without a pooler. */
+/* RoBERTa (Liu et al., arXiv 1907.11692), CamemBERT (Martin et al., arXiv 1911.03894), XLM-RoBERTa (Conneau et al., arXiv 1911.02116) and
+ * data2vec's model of text (Baevski et al., arXiv 2202.03555) as transformers' modeling_roberta: BERT's encoder with positions that begin
+ * behind the padding token's id, and heads without a pooler. Norms of XLM-RoBERTa-XL (Goyal et al., arXiv 2105.00572) and of
+ * RoBERTa-PreLayerNorm (Ott et al., arXiv 1904.01038) stand before the blocks. */
 #include "model/encoder.h"
 
-#define WORDS "roberta.embeddings.word_embeddings"
+static const struct encoder roberta = {ENCODER_NAMES, .norm = "embeddings.LayerNorm",
+                                       .attention_norm = "attention.output.LayerNorm", .norm_out = "output.LayerNorm"};
 
-static const struct encoder roberta = {.words = WORDS,
-                                       .positions = "roberta.embeddings.position_embeddings",
-                                       .types = "roberta.embeddings.token_type_embeddings",
-                                       .norm = "roberta.embeddings.LayerNorm",
-                                       .layer = "roberta.encoder.layer",
-                                       .query = "attention.self.query",
-                                       .key = "attention.self.key",
-                                       .value = "attention.self.value",
-                                       .query_key_value = "attention.self.query_key_value",
-                                       .attention = "attention.output.dense",
-                                       .attention_norm = "attention.output.LayerNorm",
-                                       .up = "intermediate.dense",
-                                       .down = "output.dense",
-                                       .norm_out = "output.LayerNorm"};
+static const struct encoder prelayernorm = {ENCODER_NAMES, .norm = "embeddings.LayerNorm",
+                                            .attention_norm = "attention.LayerNorm",
+                                            .norm_out = "intermediate.LayerNorm", .last = "LayerNorm"};
+
+static const struct encoder xl = {ENCODER_NAMES, .attention_norm = "attention.self_attn_layer_norm",
+                                  .norm_out = "LayerNorm", .last = "encoder.LayerNorm"};
 
 static int config(json_t *o, const char *path, struct model_config *c, struct snug_err *err)
 {
     encoder_defaults(c);
     c->pad_id = 1;
     TRY(encoder_config(o, path, c, err));
-    c->first_position = c->pad_id + 1;
-    c->longest -= c->first_position;
-    if (c->longest < 1)
-        return err_set(err, SNUG_ERR_INPUT,
-                       "%s: max_position_embeddings %lld leaves no position behind pad_token_id %lld; correct one",
-                       path, (long long)(c->first_position + c->longest), (long long)c->pad_id);
-    return SNUG_OK;
+    return encoder_positions_behind_pad(c, path, err);
+}
+
+static int xl_config(json_t *o, const char *path, struct model_config *c, struct snug_err *err)
+{
+    encoder_defaults(c);
+    c->pad_id = 1, c->type_vocab_size = 1, c->longest = 514;
+    c->own.encoder.norm_eps = 1e-5;
+    TRY(encoder_config(o, path, c, err));
+    return encoder_positions_behind_pad(c, path, err);
 }
 
 static int body(struct build *b)
 {
     return encoder_body(b, &roberta);
+}
+
+static int prelayernorm_body(struct build *b)
+{
+    return encoder_body(b, &prelayernorm);
+}
+
+static int xl_body(struct build *b)
+{
+    return encoder_body(b, &xl);
 }
 
 static int classifier(struct build *b, int v)
@@ -47,7 +55,7 @@ static int classifier(struct build *b, int v)
 static int masked_lm(struct build *b, int v)
 {
     static const struct encoder_mlm head = {
-        .dense = "lm_head.dense", .norm = "lm_head.layer_norm", .bias = "lm_head.bias", .words = WORDS};
+        .dense = "lm_head.dense", .norm = "lm_head.layer_norm", .bias = "lm_head.bias", .words = ENCODER_WORDS};
     return encoder_masked_lm(b, v, &head, ACT_gelu);
 }
 
@@ -72,22 +80,40 @@ static int token_classifier(struct build *b, int v)
     }
 static const struct model_head roberta_heads[MODEL_COUNT] = HEADS("Roberta");
 static const struct model_head camembert_heads[MODEL_COUNT] = HEADS("Camembert");
+static const struct model_head data2vec_text_heads[MODEL_COUNT] = HEADS("Data2VecText");
+static const struct model_head prelayernorm_heads[MODEL_COUNT] = HEADS("RobertaPreLayerNorm");
 static const struct model_head xlm_roberta_heads[MODEL_COUNT] = HEADS("XLMRoberta");
+static const struct model_head xl_heads[MODEL_COUNT] = HEADS("XLMRobertaXL");
 
-static const struct tied_name tied[] = {
-    {"lm_head.decoder.weight", WORDS ".weight"}, {"lm_head.decoder.bias", "lm_head.bias"}, {0}};
+#define TIED(prefix)                                                                                                   \
+    {"lm_head.decoder.weight", prefix ENCODER_WORDS ".weight"},                                                        \
+    {                                                                                                                  \
+        "lm_head.decoder.bias", "lm_head.bias"                                                                         \
+    }
+static const struct tied_name roberta_tied[] = {TIED("roberta."), {0}};
+static const struct tied_name data2vec_text_tied[] = {TIED("data2vec_text."), {0}};
+static const struct tied_name prelayernorm_tied[] = {TIED("roberta_prelayernorm."), {0}};
 
 static const char *const ignored[] = {"embeddings.position_ids", NULL};
 
-#define ARCH(type, prefix, its_heads, its_adapted, its_known)                                                          \
+#define ARCH(type, prefix, its_base, its_tied, its_heads, its_adapted, its_known, its_config, its_body)                \
     {                                                                                                                  \
         .model_type = type, .class_prefix = prefix, .positions_key = "max_position_embeddings",                        \
-        .base_prefix = "roberta.", .layer_prefix = "encoder.layer.", .tied = tied, .ignored = ignored,                 \
-        .heads = its_heads, .adapted = its_adapted, .known = its_known, .refused = encoder_refused, .config = config,  \
-        .body = body,                                                                                                  \
+        .base_prefix = its_base, .layer_prefix = "encoder.layer.", .tied = its_tied, .ignored = ignored,               \
+        .heads = its_heads, .adapted = its_adapted, .known = its_known, .refused = encoder_refused,                    \
+        .config = its_config, .body = its_body,                                                                        \
     }
 const struct model_arch arch_roberta =
-    ARCH("roberta", "Roberta", roberta_heads, "query,value", "roberta-base, roberta-large, distilroberta-base");
-const struct model_arch arch_camembert = ARCH("camembert", "Camembert", camembert_heads, NULL, "camembert-base");
-const struct model_arch arch_xlm_roberta =
-    ARCH("xlm-roberta", "XLMRoberta", xlm_roberta_heads, "query,value", "xlm-roberta-base");
+    ARCH("roberta", "Roberta", "roberta.", roberta_tied, roberta_heads, "query,value",
+         "roberta-base, roberta-large, distilroberta-base", config, body);
+const struct model_arch arch_camembert =
+    ARCH("camembert", "Camembert", "roberta.", roberta_tied, camembert_heads, NULL, "camembert-base", config, body);
+const struct model_arch arch_data2vec_text = ARCH("data2vec-text", "Data2VecText", "data2vec_text.", data2vec_text_tied,
+                                                  data2vec_text_heads, NULL, "data2vec-text-base", config, body);
+const struct model_arch arch_roberta_prelayernorm =
+    ARCH("roberta-prelayernorm", "RobertaPreLayerNorm", "roberta_prelayernorm.", prelayernorm_tied, prelayernorm_heads,
+         NULL, "efficient_mlm_m0.40", config, prelayernorm_body);
+const struct model_arch arch_xlm_roberta = ARCH("xlm-roberta", "XLMRoberta", "roberta.", roberta_tied,
+                                                xlm_roberta_heads, "query,value", "xlm-roberta-base", config, body);
+const struct model_arch arch_xlm_roberta_xl = ARCH("xlm-roberta-xl", "XLMRobertaXL", "roberta.", roberta_tied, xl_heads,
+                                                   NULL, "xlm-roberta-xl", xl_config, xl_body);

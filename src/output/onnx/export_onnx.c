@@ -30,14 +30,10 @@ static bool is_encoder(const struct model_arch *a)
 
 static int refuse_others(const struct job *j, struct snug_err *err)
 {
-    char list[200] = "";
-    size_t n = 0;
-    for (int i = 0; model_archs[i]; i++)
-        if (is_encoder(model_archs[i]) && n < sizeof list)
-            n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", n ? ", " : "", model_archs[i]->model_type);
-    return is_encoder(j->c.arch) ? SNUG_OK
-                                 : err_set(err, SNUG_ERR_INPUT, "%s: a %s model; --onnx is for encoders: %s", j->d.path,
-                                           j->c.arch->model_type, list);
+    return is_encoder(j->c.arch)
+               ? SNUG_OK
+               : err_set(err, SNUG_ERR_INPUT, "%s: a %s model; --onnx is for encoders: docs/models.md lists them",
+                         j->d.path, j->c.arch->model_type);
 }
 
 /* ---- what it gives ---- */
@@ -154,7 +150,7 @@ static int open_model(struct job *j, const struct io *io, struct snug_err *err)
     j->opened = true;
     TRY(model_config_read(j->d.config, j->d.config_path, &j->c, err));
     TRY(refuse_others(j, err));
-    weights_settle(&j->d, &j->c);
+    TRY(weights_settle(&j->d, &j->c, err));
     j->bare = !j->c.task;
     TRY(model_set_task(&j->c, j->bare ? MODEL_TOKEN_CLASSIFICATION : j->c.task, j->d.config_path, err));
     if (!j->c.problem) /* of no consequence: there are no labels */

@@ -101,7 +101,7 @@ const char *onnx_input(struct onnx *x, int id)
     const char *name = graph_value(x->g, id)->name;
     if (!strcmp(name, "input_ids") || (!strcmp(name, "token_type_ids") && has_types(x->c)))
         return name;
-    if (!strcmp(name, "token_type_ids"))
+    if (!strcmp(name, "token_type_ids") || !strcmp(name, "task_type_ids"))
         return onnx_node(x, "Unsqueeze", ONNX_IN(ONNX_INTS(x, 0), ONNX_INTS(x, 0)));
     if (!strcmp(name, "positions"))
         return positions(x);

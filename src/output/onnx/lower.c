@@ -91,6 +91,22 @@ void onnx_lower_embed(struct onnx *x, const struct op_embed *n)
     onnx_set(x, n->y, y);
 }
 
+/* 1 for tokens that are neither masked nor padding, their share of the sequence's tokens, and what that makes of a row. */
+void onnx_lower_mask_dropout(struct onnx *x, const struct op_mask_dropout *n)
+{
+    const struct onnx_attr to_float = {.name = "to", .kind = ONNX_ATTR_INT, .x = {ONNX_FLOAT}};
+    struct onnx_attr keepdims = {.name = "keepdims", .kind = ONNX_ATTR_INT};
+    const char *axis = ONNX_INTS(x, 1), *tokens = onnx_node_with(x, "ReduceSum", ONNX_IN(onnx_mask(x), axis), keepdims);
+    const char *masked = onnx_node(x, "Equal", ONNX_IN(onnx_use(x, n->ids), onnx_int(x, n->token)));
+    const char *left = onnx_node_with(x, "Cast", ONNX_IN(onnx_node(x, "Not", ONNX_IN(masked))), to_float);
+    left = onnx_node(x, "Mul", ONNX_IN(onnx_node(x, "Unsqueeze", ONNX_IN(left, ONNX_INTS(x, 2))), onnx_mask(x)));
+    const char *share = onnx_node_with(x, "ReduceSum", ONNX_IN(left, axis), keepdims);
+    share = onnx_node(x, "Unsqueeze", ONNX_IN(onnx_node(x, "Div", ONNX_IN(share, tokens)), axis));
+    const char *by = onnx_node(x, "Div", ONNX_IN(onnx_real(x, n->kept), share));
+    const char *rows = onnx_node(x, "Mul", ONNX_IN(onnx_use(x, n->x), left));
+    onnx_set(x, n->y, onnx_node(x, "Mul", ONNX_IN(rows, by)));
+}
+
 static const char *product(struct onnx *x, const char *in, int weight, int bias, const struct op_linear *n)
 {
     const char *w = onnx_use(x, weight);
@@ -163,6 +179,28 @@ void onnx_lower_norm(struct onnx *x, const struct op_norm *n)
     onnx_set(x, n->y,
              n->beta ? onnx_node_with(x, "LayerNormalization", ONNX_IN(h, gamma, onnx_use(x, n->beta)), eps)
                      : onnx_node_with(x, "LayerNormalization", ONNX_IN(h, gamma), eps));
+}
+
+void onnx_lower_rms_norm(struct onnx *x, const struct op_rms_norm *n)
+{
+    double width = (double)graph_value(x->g, n->gamma)->shape[0].c;
+    struct onnx_attr keepdims = {.name = "keepdims", .kind = ONNX_ATTR_INT};
+    bool per_sequence = graph_value(x->g, n->x)->shape[0].times.B; /* else per token, with a dimension more */
+    const char *h = onnx_use(x, n->x), *gamma = onnx_use(x, n->gamma), *axis = ONNX_INTS(x, per_sequence ? 1 : 2);
+    if (n->res)
+        h = onnx_node(x, "Add", ONNX_IN(onnx_use(x, n->res), h));
+    onnx_set(x, n->h, h);
+    const char *mean = onnx_node_with(x, "ReduceSum", ONNX_IN(onnx_node(x, "Mul", ONNX_IN(h, h)), axis), keepdims);
+    mean = onnx_node(x, "Div", ONNX_IN(onnx_node(x, "Unsqueeze", ONNX_IN(mean, axis)), onnx_real(x, width)));
+    const char *root = onnx_node(x, "Sqrt", ONNX_IN(onnx_node(x, "Add", ONNX_IN(mean, onnx_real(x, n->eps)))));
+    if (n->one_plus)
+        gamma = onnx_node(x, "Add", ONNX_IN(gamma, onnx_real(x, 1)));
+    onnx_set(x, n->y, onnx_node(x, "Mul", ONNX_IN(onnx_node(x, "Div", ONNX_IN(h, root)), gamma)));
+}
+
+void onnx_lower_add(struct onnx *x, const struct op_add *n)
+{
+    onnx_set(x, n->y, onnx_node(x, "Add", ONNX_IN(onnx_use(x, n->a), onnx_use(x, n->b))));
 }
 
 void onnx_lower_glu(struct onnx *x, const struct op_glu *n)

@@ -17,10 +17,13 @@
     ROW(attention)                                                                                                     \
     ROW(attention_general)                                                                                             \
     ROW(attention_disentangled)                                                                                        \
+    ROW(add)                                                                                                           \
     ROW(norm)                                                                                                          \
+    ROW(rms_norm)                                                                                                      \
     ROW(glu)                                                                                                           \
     ROW(rotary_table)                                                                                                  \
     ROW(rotary)                                                                                                        \
+    ROW(mask_dropout)                                                                                                  \
     ROW(neighbours)                                                                                                    \
     ROW(gather)                                                                                                        \
     ROW(pool)

@@ -120,7 +120,7 @@ int model_folder_open(struct session *s, struct snug_err *err)
     TRY(open_folder(s, err));
     TRY(session_adapter_open(s, err));
     TRY(model_config_read(s->dir.config, s->dir.config_path, &s->model, err));
-    weights_settle(&s->dir, &s->model);
+    TRY(weights_settle(&s->dir, &s->model, err));
     override_dropout(s);
     TRY(choose_task(s, err));
     note_modules(s);

@@ -72,6 +72,7 @@ static double at(const struct array *a, const struct array *y, int64_t i)
 enum { FLOATS = 1 << FLOAT, NUMBERS = 1 << FLOAT | 1 << INT64, BOOLS = 1 << BOOL };
 UNARY(Erf, FLOATS, 0, erf(a))
 UNARY(Tanh, FLOATS, 0, tanh(a))
+UNARY(Sqrt, FLOATS, 0, sqrt(a))
 UNARY(Relu, FLOATS, 0, a > 0 ? a : 0)
 UNARY(Sigmoid, FLOATS, 0, 1 / (1 + exp(-a)))
 UNARY(Cos, FLOATS, 0, cos(a))
@@ -251,7 +252,7 @@ static const struct {
                  ROW(Squeeze), ROW(Sub),
                  ROW(Tanh),    ROW(Transpose),
                  ROW(Where),   ROW(Unsqueeze),
-                 ROW(Conv)};
+                 ROW(Conv),    ROW(Sqrt)};
 
 static void run_node(struct world *w, const struct operation *o)
 {
