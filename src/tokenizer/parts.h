@@ -176,8 +176,9 @@ int tokenizer_read_sentencepiece(struct tokenizer *t, const struct io *io, const
 int tokenizer_refuse_class(const struct io *io, struct tokenizer *t, const struct tokenizer_config *c,
                            struct snug_err *err);
 
-/* spm/vocab_folder.c: models of SentencePiece and a vocab.json, for Marian and M2M-100, where those files are in c->dir and no
- * "tokenizer_class" speaks against it: then *is_one, and they are read. *lacks: which of the class's files is missing. */
+/* spm/vocab_folder.c: models of SentencePiece and a vocab.json, for Marian and M2M-100, where those files are in c->dir and
+ * neither a "tokenizer_class" nor the model's type speaks against it: then *is_one, and they are read. *lacks: which of the
+ * class's files is missing. */
 int tokenizer_read_translator(struct tokenizer *t, const struct io *io, const struct tokenizer_config *c, bool *is_one,
                               const char **lacks, struct snug_err *err);
 

@@ -9,16 +9,18 @@
 enum { LIMIT = 256 * 1024 * 1024 };
 
 struct family {
-    const char *class, *source, *target; /* target NULL: one model for both */
-    const char *names[TOKEN_SPECIALS];   /* where no file names others */
-    bool codes;                          /* ">>fr<<" before a text is a token */
-    bool languages;                      /* tokens behind vocab.json, and one before each text */
-    const char *behind_special;          /* in a decoded text */
-    bool no_marks;                       /* "▁" is a blank there also in what is no piece */
+    const char *class, *model_type;    /* that has the class where no file names one */
+    const char *source, *target;       /* target NULL: one model for both */
+    const char *names[TOKEN_SPECIALS]; /* where no file names others */
+    bool codes;                        /* ">>fr<<" before a text is a token */
+    bool languages;                    /* tokens behind vocab.json, and one before each text */
+    const char *behind_special;        /* in a decoded text */
+    bool no_marks;                     /* "▁" is a blank there also in what is no piece */
 };
 
 static const struct family families[] = {
     {.class = "MarianTokenizer",
+     .model_type = "marian",
      .source = "source.spm",
      .target = "target.spm",
      .names = {[TOKEN_UNK] = "<unk>", [TOKEN_PAD] = "<pad>", [TOKEN_EOS] = "</s>"},
@@ -26,6 +28,7 @@ static const struct family families[] = {
      .behind_special = " ",
      .no_marks = true},
     {.class = "M2M100Tokenizer",
+     .model_type = "m2m_100",
      .source = "sentencepiece.bpe.model",
      .names = {[TOKEN_UNK] = "<unk>",
                [TOKEN_SEP] = "</s>",
@@ -336,6 +339,11 @@ static int find_files(struct tokenizer *t, const struct io *io, const char *dir,
     return SNUG_OK;
 }
 
+static bool may_be(const struct family *f, const struct tokenizer_config *c)
+{
+    return c->class ? !strcmp(c->class, f->class) : !c->model_type || !strcmp(c->model_type, f->model_type);
+}
+
 int tokenizer_read_translator(struct tokenizer *t, const struct io *io, const struct tokenizer_config *c, bool *is_one,
                               const char **lacks, struct snug_err *err)
 {
@@ -344,7 +352,7 @@ int tokenizer_read_translator(struct tokenizer *t, const struct io *io, const st
     for (int i = 0; i < FAMILIES && !*is_one; i++) {
         const char *lack;
         bool has_source = false;
-        if (c->class && strcmp(c->class, families[i].class) != 0)
+        if (!may_be(&families[i], c))
             continue;
         TRY(find_files(t, io, c->dir, &families[i], &lack, &has_source, err));
         *is_one = !lack;
