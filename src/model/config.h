@@ -125,6 +125,7 @@ struct gpt_config {
     bool head_bias;        /* of the output's embeddings */
     bool in_out;           /* weights of layers' products are (in,out) */
     bool by_group;         /* the weight of queries, keys and values has them for each key head */
+    bool interleaved;      /* rotary positions turn neighbours */
     bool parallel;         /* both blocks of a layer read what enters it */
     bool slopes;           /* attention's scores have a bias by distance, of each head its slope (ALiBi) */
     bool small_residuals;  /* products that write into the stream begin smaller */

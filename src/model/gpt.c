@@ -55,6 +55,15 @@ int gpt_config(json_t *o, const char *path, struct model_config *c, const struct
     return config_check_heads(c, path, keys->hidden_size.key, keys->heads.key, err);
 }
 
+int gpt_by_group(const char *path, struct model_config *c, struct snug_err *err)
+{
+    int64_t D = c->hidden_size / c->heads;
+    c->own.gpt.by_group = true;
+    return D % 2 == 0 ? SNUG_OK
+                      : err_set(err, SNUG_ERR_INPUT, "%s: heads have %lld entries; supported are even numbers", path,
+                                (long long)D);
+}
+
 /* ---- the forward pass ---- */
 
 /* The residual stream is `res` + dropout(`branch`), rows with these coords; the norm of the next block adds them. */
@@ -128,8 +137,12 @@ static int query_key_value(struct build *b, int v, int i, int table)
         v = build_parts(b, v, whole, H, parts, 3, project(b, own->qkv_bias));
     } else
         v = build_linear(b, v, whole, H, H + 2 * keys, project(b, own->qkv_bias));
-    struct op_rotary r = {
-        .qkv = v, .table = table, .heads = b->c->heads, .kv_heads = own->kv_heads, .by_group = own->by_group};
+    struct op_rotary r = {.qkv = v,
+                          .table = table,
+                          .heads = b->c->heads,
+                          .kv_heads = own->kv_heads,
+                          .by_group = own->by_group,
+                          .interleaved = own->interleaved};
     if (!table && !own->by_group)
         return v;
     emit_rotary(b->g, &r);

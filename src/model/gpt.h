@@ -32,6 +32,9 @@ extern const struct gpt_keys gpt2_keys; /* n_embd and so on */
 /* Reads config.json by these keys. What is set in `c` before are the defaults: names, the activation, dropouts, longest, untied, facts. */
 int gpt_config(json_t *o, const char *path, struct model_config *c, const struct gpt_keys *keys, struct snug_err *err);
 
+/* Says, behind that, that files have queries, keys and values for each key head, of heads that do not turn. Such heads have an even size. */
+int gpt_by_group(const char *path, struct model_config *c, struct snug_err *err);
+
 /* Embeddings, layers, the last norm. Gives (T,H), or (B,H), the rows of the last tokens, where the task wants one row a sequence. */
 int gpt_body(struct build *b);
 

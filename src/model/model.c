@@ -24,6 +24,7 @@
     A(gpt_bigcode)                                                                                                     \
     A(gpt_neo)                                                                                                         \
     A(gpt_neox)                                                                                                        \
+    A(gptj)                                                                                                            \
     A(granite)                                                                                                         \
     A(llama)                                                                                                           \
     A(m2m_100)                                                                                                         \

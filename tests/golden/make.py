@@ -188,6 +188,9 @@ CASES = {
     "falcon_in_turn": (T.FalconForCausalLM, falcon(parallel_attn=False, multi_query=False, ffn_hidden_size=None, activation="gelu_new")),
     "falcon_classes": (T.FalconForSequenceClassification, falcon(num_hidden_layers=3)),
     "falcon_groups_classes": (T.FalconForSequenceClassification, falcon(new_decoder_architecture=True, num_kv_heads=2, num_ln_in_parallel_attn=1)),
+    "gptj": (T.GPTJForCausalLM, gpt2(T.GPTJConfig, rotary_dim=4)),
+    "gptj_tied": (T.GPTJForCausalLM, gpt2(T.GPTJConfig, rotary_dim=8, n_inner=None, tie_word_embeddings=True)),
+    "gptj_classes": (T.GPTJForSequenceClassification, gpt2(T.GPTJConfig, n_embd=24, n_layer=3, rotary_dim=6)),
     "gpt_neox": (T.GPTNeoXForCausalLM, neox()),
     "gpt_neox_sequential": (T.GPTNeoXForCausalLM, neox(use_parallel_residual=False, attention_bias=False, tie_word_embeddings=True)),
     "gpt_neox_classes": (T.GPTNeoXForSequenceClassification, neox()),
@@ -313,7 +316,7 @@ CASES = {
     "starcoder2_classes": (T.Starcoder2ForSequenceClassification, decoder(T.Starcoder2Config, num_hidden_layers=3,
                                                                                  rope_parameters=dict(rope_type="default", rope_theta=10.0))),
 }
-WITHOUT_DEFAULTS = ["bloom_classes", "falcon_classes", "gpt2_classes", "gpt_bigcode_classes", "gpt_neo_classes", "opt_classes", "phi_classes", "starcoder2_classes", "starcoder2_plain"]  # of config.json
+WITHOUT_DEFAULTS = ["bloom_classes", "falcon_classes", "gpt2_classes", "gpt_bigcode_classes", "gpt_neo_classes", "gptj_classes", "opt_classes", "phi_classes", "starcoder2_classes", "starcoder2_plain"]  # of config.json
 
 
 for family, config in (("Bert", bert()), ("Roberta", roberta()), ("DistilBert", distilbert(qa_dropout=0.0)), ("Electra", electra()), ("Albert", albert()),

@@ -91,6 +91,12 @@ GPT_NEO = dict(activation_function="gelu_new", architectures=["GPTNeoForCausalLM
                layer_norm_epsilon=1e-05, max_position_embeddings=2048, model_type="gpt_neo", num_heads=12, num_layers=12, resid_dropout=0,
                summary_activation=None, summary_first_dropout=0.1, summary_proj_to_labels=True, summary_type="cls_index",
                summary_use_proj=True, transformers_version="4.9.0.dev0", use_cache=True, vocab_size=50257, window_size=256)
+GPTJ = dict(activation_function="gelu_new", architectures=["GPTJForCausalLM"], attn_pdrop=0.0, bos_token_id=50256, embd_pdrop=0.0,
+            eos_token_id=50256, gradient_checkpointing=False, initializer_range=0.02, layer_norm_epsilon=1e-05, model_type="gptj", n_embd=4096,
+            n_head=16, n_inner=None, n_layer=28, n_positions=2048, resid_pdrop=0.0, rotary=True, rotary_dim=64, scale_attn_weights=True,
+            summary_activation=None, summary_first_dropout=0.1, summary_proj_to_labels=True, summary_type="cls_index", summary_use_proj=True,
+            task_specific_params={"text-generation": {"do_sample": True, "max_length": 50, "temperature": 1.0}}, tie_word_embeddings=False,
+            tokenizer_class="GPT2Tokenizer", transformers_version="4.18.0.dev0", use_cache=True, vocab_size=50400)
 BIGCODE = dict(activation_function="gelu", architectures=["GPTBigCodeForCausalLM"], attention_softmax_in_fp32=True, attn_pdrop=0.1, bos_token_id=0,
                embd_pdrop=0.1, eos_token_id=0, inference_runner=0, initializer_range=0.02, layer_norm_epsilon=1e-05, max_batch_size=None,
                max_sequence_length=None, model_type="gpt_bigcode", multi_query=True, n_embd=2048, n_head=16, n_inner=8192, n_layer=24,
@@ -253,6 +259,7 @@ MODELS = {
     "falcon-40b": ({**FALCON, "hidden_size": 8192, "new_decoder_architecture": True, "num_attention_heads": 128, "num_hidden_layers": 60,
                     "num_kv_heads": 8}, 2048),
     "gpt-neo-125m": (GPT_NEO, 2048),
+    "gpt-j-6b": (GPTJ, 2048),
     "starcoderbase-1b": (BIGCODE, 8192),
     "gpt_bigcode-santacoder": ({**BIGCODE, "activation_function": "gelu_fast", "bos_token_id": 49152, "eos_token_id": 49152, "n_positions": 2048,
                                 "vocab_size": 49280}, 2048),

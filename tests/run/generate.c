@@ -71,6 +71,7 @@ static void test_greedy(void **state)
                   {"falcon_groups", 2},
                   {"falcon_in_turn", 2},
                   {"gpt_neo", 2},
+                  {"gptj", 2},
                   {"gpt_bigcode", 2},
                   {"gpt_bigcode_heads", 2},
                   {"marian", 0},

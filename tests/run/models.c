@@ -69,6 +69,8 @@ static const struct model {
               {"gpt_bigcode_classes", true},
               {"gpt_neo", false},
               {"gpt_neo_classes", true},
+              {"gptj", false},
+              {"gptj_classes", true},
               {"gpt_neox", false},
               {"gpt_neox_classes", true},
               {"llama", false},

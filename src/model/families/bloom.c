@@ -28,10 +28,11 @@ static int config(json_t *o, const char *path, struct model_config *c, struct sn
 {
     struct gpt_config *own = &c->own.gpt;
     c->longest = NO_LIMIT, c->usual_length = USUAL_LENGTH;
-    own->names = &names, own->act = ACT_gelu_tanh, own->by_group = own->slopes = true;
+    own->names = &names, own->act = ACT_gelu_tanh, own->slopes = true;
     own->qkv_bias = own->out_bias = own->mlp_bias = true;
     TRY(json_get_int(o, path, "seq_length", false, 1, NO_LIMIT, &c->usual_length, err));
-    return gpt_config(o, path, c, &keys, err);
+    TRY(gpt_config(o, path, c, &keys, err));
+    return gpt_by_group(path, c, err);
 }
 
 static const struct model_head heads[MODEL_COUNT] = GPT_HEADS("Bloom", "ForCausalLM", "lm_head.weight");

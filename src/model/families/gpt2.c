@@ -45,8 +45,7 @@ static int bigcode_config(json_t *o, const char *path, struct model_config *c, s
     TRY(config(o, path, c, err));
     TRY(json_get_bool(o, path, "multi_query", false, &one, err));
     own->kv_heads = one ? 1 : c->heads;
-    own->by_group = !one;
-    return SNUG_OK;
+    return one ? SNUG_OK : gpt_by_group(path, c, err);
 }
 
 static const struct model_head gpt2_heads[MODEL_COUNT] = GPT_HEADS("GPT2", "LMHeadModel", "lm_head.weight");

@@ -5,7 +5,7 @@ A NAME_adapter is the model NAME with an adapter of PEFT's, which is made too wh
 A name of ../make.py whose folder is not here gets one: that configuration with longer inputs and untied output embeddings (but
 encoder-decoders as they are), weights large enough for prompts to go their own ways, and prompts.
 
-The files of gpt2 and mistral are of transformers 5.17.0 and torch 2.11.0, those of bloom, falcon, gemma, gpt_bigcode, gpt_neo, granite, m2m_100, marian, olmo3, opt, opt_projected, pegasus, phi and starcoder2 of 5.24.0 and 2.15.0, the others
+The files of gpt2 and mistral are of transformers 5.17.0 and torch 2.11.0, those of bloom, falcon, gemma, gpt_bigcode, gpt_neo, gptj, granite, m2m_100, marian, olmo3, opt, opt_projected, pegasus, phi and starcoder2 of 5.24.0 and 2.15.0, the others
 of 5.23.0 and 2.15.0; in float64 on a CPU. Each
 result was the same in float32 and with weights disturbed by 1e-5, so that no choice was close.
 """
