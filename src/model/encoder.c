@@ -16,11 +16,11 @@ void encoder_defaults(struct model_config *c)
 int encoder_config(json_t *o, const char *path, struct model_config *c, struct snug_err *err)
 {
     struct encoder_config *own = &c->own.encoder;
-    TRY(json_get_int(o, path, "hidden_size", true, 1, 1 << 20, &c->hidden_size, err));
-    TRY(json_get_int(o, path, "num_hidden_layers", true, 1, MAX_LAYERS, &c->layers, err));
-    TRY(json_get_int(o, path, "num_attention_heads", true, 1, 4095, &c->heads, err));
-    TRY(json_get_int(o, path, "intermediate_size", true, 1, 1 << 22, &own->intermediate_size, err));
-    TRY(json_get_int(o, path, "vocab_size", true, 1, 1 << 24, &c->vocab_size, err));
+    TRY(json_get_int(o, path, "hidden_size", !c->hidden_size, 1, 1 << 20, &c->hidden_size, err));
+    TRY(json_get_int(o, path, "num_hidden_layers", !c->layers, 1, MAX_LAYERS, &c->layers, err));
+    TRY(json_get_int(o, path, "num_attention_heads", !c->heads, 1, 4095, &c->heads, err));
+    TRY(json_get_int(o, path, "intermediate_size", !own->intermediate_size, 1, 1 << 22, &own->intermediate_size, err));
+    TRY(json_get_int(o, path, "vocab_size", !c->vocab_size, 1, 1 << 24, &c->vocab_size, err));
     TRY(json_get_int(o, path, "max_position_embeddings", false, 1, 1 << 20, &c->longest, err));
     TRY(json_get_int(o, path, "type_vocab_size", false, c->type_vocab_size ? 1 : 0, 1 << 16, &c->type_vocab_size, err));
     TRY(json_get_int(o, path, "pad_token_id", false, 0, 1 << 24, &c->pad_id, err));
@@ -128,13 +128,20 @@ static const char *of_layer(struct build *b, const struct encoder *e, int i, con
     return graph_name(b->g, "%s%s.%d.%s", prefix, e->layer, i, name);
 }
 
+/* Of layers' own products. */
+static struct layer_options plain_product(const struct build *b, const struct encoder *e)
+{
+    return build_product(b, !e->no_bias);
+}
+
 int encoder_query_key_value(struct build *b, const struct encoder *e, int i, int v)
 {
     int64_t H = b->c->hidden_size;
+    if (!e->query)
+        return build_linear(b, v, of_layer(b, e, i, e->query_key_value), H, 3 * H, plain_product(b, e));
     const struct part parts[] = {
         {of_layer(b, e, i, e->query), H}, {of_layer(b, e, i, e->key), H}, {of_layer(b, e, i, e->value), H}};
-    struct layer_options plain = {.weight = b->normal, .bias = b->zero};
-    return build_parts(b, v, of_layer(b, e, i, e->query_key_value), H, parts, 3, plain);
+    return build_parts(b, v, of_layer(b, e, i, e->query_key_value), H, parts, 3, plain_product(b, e));
 }
 
 /* Attention up to its last product; rotary: the table of rotary positions, or 0. */
@@ -154,9 +161,17 @@ static int attend(struct build *b, const struct encoder *e, int i, int v, int ro
 static int feed_forward(struct build *b, const struct encoder *e, int i, int v)
 {
     int64_t H = b->c->hidden_size, F = b->c->own.encoder.intermediate_size;
-    struct layer_options plain = build_product(b, true), act = plain;
-    act.act = b->c->own.encoder.act;
-    v = build_linear(b, v, of_layer(b, e, i, e->up), H, F, act);
+    struct layer_options plain = plain_product(b, e), act = plain;
+    if (e->gate) {
+        const struct part parts[] = {{of_layer(b, e, i, e->gate), F}, {of_layer(b, e, i, e->up), F}};
+        struct op_glu gate = {.x = build_parts(b, v, of_layer(b, e, i, e->gate_up), H, parts, 2, plain),
+                              .act = b->c->own.encoder.act};
+        emit_glu(b->g, &gate);
+        v = gate.y;
+    } else {
+        act.act = b->c->own.encoder.act;
+        v = build_linear(b, v, of_layer(b, e, i, e->up), H, F, act);
+    }
     return build_linear(b, v, of_layer(b, e, i, e->down), F, H, plain);
 }
 
@@ -179,7 +194,7 @@ static int layer(struct build *b, const struct encoder *e, int i, int v, int rot
     first.p = e->keeps_attention ? 0 : norm.p;
     first.res = v;
     first.site = b->site++;
-    o = build_linear(b, o, of_layer(b, e, i, e->attention), H, H, build_product(b, true));
+    o = build_linear(b, o, of_layer(b, e, i, e->attention), H, H, plain_product(b, e));
     norm.res = build_norm(b, o, of_layer(b, e, i, e->attention_norm), first).y;
     norm.p = e->keeps_output ? 0 : norm.p;
     norm.site = b->site++;
@@ -231,7 +246,7 @@ static void layer_behind_norms(struct build *b, const struct encoder *e, int i, 
         s->res = build_first_rows(b, s->res);
         s->coords = b->in.samples;
     }
-    s->branch = build_linear(b, v, of_layer(b, e, i, e->attention), H, H, build_product(b, true));
+    s->branch = build_linear(b, v, of_layer(b, e, i, e->attention), H, H, plain_product(b, e));
     v = norm_of_stream(b, s, of_layer(b, e, i, e->norm_out));
     s->branch = feed_forward(b, e, i, v);
 }

@@ -13,9 +13,13 @@ struct encoder {
     const char *projection;                       /* embedding_size to hidden_size */
     const char *layer;                            /* before a layer's number; what follows stands behind it */
     const char *inner;                            /* before the number of a layer within a group; NULL: no groups */
-    const char *query, *key, *value, *query_key_value; /* the last is their product here, and in no file */
-    const char *attention, *attention_norm;            /* the product behind attention, and the norm of that block */
-    const char *up, *down, *norm_out;                  /* feed-forward */
+    /* The last is their product here, and in no file. query NULL: files have that one. */
+    const char *query, *key, *value, *query_key_value;
+    const char *attention, *attention_norm; /* the product behind attention, and the norm of that block */
+    const char *up, *down, *norm_out;       /* feed-forward */
+    const char *gate,
+        *gate_up;          /* the block's gate, and its product with `up`, which is in no file; NULL: it has none */
+    bool no_bias;          /* of the layers' products */
     const char *last;      /* the norm behind all layers, whose norms then stand before the blocks; NULL: behind them */
     bool keeps_embeddings; /* no dropout of the embeddings */
     bool keeps_attention;  /* no dropout of the product behind attention */

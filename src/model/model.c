@@ -36,6 +36,7 @@
     A(modernbert)                                                                                                      \
     A(mpnet)                                                                                                           \
     A(mt5)                                                                                                             \
+    A(nomic_bert)                                                                                                      \
     A(olmo2)                                                                                                           \
     A(olmo3)                                                                                                           \
     A(opt)                                                                                                             \

@@ -79,6 +79,7 @@ struct model_arch {
     bool only_attention_drops;      /* there is no dropout but attention's */
     /* Modules that get an adapter when nobody names any, as PEFT has them: separated by commas. NULL: all linear layers. */
     const char *adapted;
+    bool unadapted; /* no adapters: the class has other names for its modules than files, and PEFT goes by those */
     const struct refused *refused; /* settings of config.json (refused.h); NULL: none but those that all refuse */
 
     /* Reads its own part of a config.json, refusing what it does not support. */

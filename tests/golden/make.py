@@ -56,6 +56,12 @@ def esm(**k):
 ESM_1B = dict(position_embedding_type="absolute", emb_layer_norm_before=True)
 
 
+def nomic(**k):
+    """With its own model_type, by which transformers gives tensors the names that files have."""
+    sizes = {n: v for n, v in bert(hidden_act="silu").to_diff_dict().items() if n != "model_type"}
+    return T.NomicBertConfig(**{**sizes, "rope_parameters": dict(rope_type="default", rope_theta=10.0), **k})
+
+
 def eurobert(**k):
     own = dict(num_attention_heads=2, num_key_value_heads=2, head_dim=None, mask_token_id=3,
                rope_parameters=dict(rope_type="default", rope_theta=10.0))
@@ -220,6 +226,9 @@ CASES = {
     "roberta_prelayernorm_mlm": (T.RobertaPreLayerNormForMaskedLM, roberta(T.RobertaPreLayerNormConfig)),
     "xlm_roberta_xl": (T.XLMRobertaXLForSequenceClassification, roberta(T.XLMRobertaXLConfig)),
     "xlm_roberta_xl_mlm": (T.XLMRobertaXLForMaskedLM, roberta(T.XLMRobertaXLConfig)),
+    "nomic_bert": (T.NomicBertForSequenceClassification, nomic()),
+    "nomic_bert_mlm": (T.NomicBertForMaskedLM, nomic()),
+    "nomic_bert_tags": (T.NomicBertForTokenClassification, nomic(num_hidden_layers=1)),
     "eurobert": (T.EuroBertForSequenceClassification, eurobert()),
     "eurobert_mean": (T.EuroBertForSequenceClassification, eurobert(classifier_pooling="mean", num_key_value_heads=1)),
     "eurobert_bos": (T.EuroBertForSequenceClassification, eurobert(classifier_pooling="bos", attention_bias=True)),
@@ -381,6 +390,24 @@ def experts_in_file(cfg, e):
     return out
 
 
+NOMIC = (("layers.", "encoder.layers."), ("embeddings.LayerNorm", "emb_ln"), ("post_attention_layernorm", "norm1"), ("post_mlp_layernorm", "norm2"),
+         ("self_attn.o_proj", "attn.out_proj"), ("gate_proj", "fc12"), ("up_proj", "fc11"), ("down_proj", "fc2"))
+
+
+def nomic_in_file(e):
+    """transformers 5 has names of its own for Nomic BERT's weights, and queries, keys and values apart."""
+    out = {}
+    for n, v in e.items():
+        if ".self_attn.q_proj." in n:
+            v = torch.cat([e[n.replace("q_proj", p)] for p in ("q_proj", "k_proj", "v_proj")])
+            n = n.replace("self_attn.q_proj", "attn.Wqkv")
+        for own, file in NOMIC:
+            n = n.replace(own, file)
+        if ".k_proj." not in n and ".v_proj." not in n:
+            out[n] = v
+    return out
+
+
 def untie(model):
     """transformers 5 makes a T5 model with tied embeddings, whatever its configuration says; a folder with lm_head.weight is not tied."""
     model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.detach() * 0.2)
@@ -524,7 +551,7 @@ def golden(name, cls, cfg, seed):
     out.loss.backward()
     e = {"logits": out.logits.detach(), "loss": out.loss.detach().reshape(1)}
     e.update({"grad." + in_file(cfg, n): p.grad for n, p in model.named_parameters() if p.grad is not None})
-    e = experts_in_file(cfg, e)
+    e = nomic_in_file(e) if cfg.model_type == "nomic_bert" else experts_in_file(cfg, e)
     if name.endswith("_balanced"):
         e.update(row_by_row(model, d))
         e.update(expert_shares(model, d))

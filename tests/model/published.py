@@ -60,6 +60,17 @@ ERNIE3 = dict(architectures=["ErnieForMaskedLM"], attention_probs_dropout_prob=0
 MEGATRON = dict(architectures=["MegatronBertForMaskedLM"], attention_probs_dropout_prob=0.1, hidden_act="gelu", hidden_dropout_prob=0.1,
                 hidden_size=1024, initializer_range=0.02, intermediate_size=4096, layer_norm_eps=1e-12, max_position_embeddings=512,
                 model_type="megatron-bert", num_attention_heads=16, num_hidden_layers=24, pad_token_id=0, type_vocab_size=2, vocab_size=30592)
+NOMIC_CODE = "nomic-ai/nomic-bert-2048--modeling_hf_nomic_bert."
+NOMIC = dict(activation_function="swiglu", architectures=["NomicBertForMaskedLM"], attn_pdrop=0.0,
+             auto_map={"AutoConfig": "nomic-ai/nomic-bert-2048--configuration_hf_nomic_bert.NomicBertConfig",
+                       "AutoModel": NOMIC_CODE + "NomicBertModel", "AutoModelForMaskedLM": NOMIC_CODE + "NomicBertForPreTraining"},
+             bos_token_id=None, causal=False, dense_seq_output=True, embd_pdrop=0.0, eos_token_id=None, fused_bias_fc=True,
+             fused_dropout_add_ln=True, initializer_range=0.02, layer_norm_epsilon=1e-12, max_trained_positions=2048, mlp_fc1_bias=False,
+             mlp_fc2_bias=False, model_type="nomic_bert", n_embd=768, n_head=12, n_inner=3072, n_layer=12, n_positions=8192,
+             pad_vocab_size_multiple=64, parallel_block=False, parallel_block_tied_norm=False, prenorm=False, qkv_proj_bias=False,
+             resid_pdrop=0.0, rotary_emb_base=1000, rotary_emb_fraction=1.0, rotary_emb_interleaved=False, rotary_emb_scale_base=None,
+             rotary_scaling_factor=None, scale_attn_by_inverse_layer_idx=False, scale_attn_weights=True, torch_dtype="float32",
+             transformers_version="4.34.0", type_vocab_size=2, use_cache=True, use_flash_attn=True, use_rms_norm=False, vocab_size=30528)
 EUROBERT = dict(architectures=["EuroBertForMaskedLM"], attention_bias=False, attention_dropout=0.0,
                 auto_map={"AutoConfig": "configuration_eurobert.EuroBertConfig", "AutoModelForMaskedLM": "modeling_eurobert.EuroBertForMaskedLM"},
                 bos_token="<|begin_of_text|>", bos_token_id=128000, clf_pooling="late", eos_token="<|end_of_text|>", eos_token_id=128001,
@@ -290,6 +301,7 @@ MODELS = {
                              "model_type": "roberta-prelayernorm", "num_attention_heads": 16, "num_hidden_layers": 24}, 512),
     "xlm-roberta-xl": ({**ROBERTA, "architectures": ["XLMRobertaXLForMaskedLM"], "hidden_size": 2560, "intermediate_size": 10240,
                         "model_type": "xlm-roberta-xl", "num_attention_heads": 32, "num_hidden_layers": 36, "vocab_size": 250880}, 512),
+    "nomic-embed-text-v1.5": (NOMIC, 2048),
     "EuroBERT-210m": (EUROBERT, 8192),
     "nli-deberta-v3-base": (DEBERTA_V3, 512),
     "deberta-v3-large": ({**DEBERTA_V3, "architectures": ["DebertaV2ForMaskedLM"], "hidden_size": 1024, "intermediate_size": 4096,
@@ -363,6 +375,26 @@ def experts_in_file(config, weights):
     return out
 
 
+NOMIC_NAMES = (("layers.", "encoder.layers."), ("embeddings.LayerNorm", "emb_ln"), ("post_attention_layernorm", "norm1"),
+               ("post_mlp_layernorm", "norm2"), ("self_attn.o_proj", "attn.out_proj"), ("gate_proj", "fc12"), ("up_proj", "fc11"), ("down_proj", "fc2"))
+
+
+def in_file(config, weights):
+    """Of Nomic BERT transformers 5 has names of its own, and queries, keys and values apart."""
+    if config["model_type"] != "nomic_bert":
+        return experts_in_file(config, weights)
+    out = {}
+    for name, p in weights.items():
+        if ".self_attn.q_proj." in name:
+            p = torch.cat([p] * 3)
+            name = name.replace("self_attn.q_proj", "attn.Wqkv")
+        for own, file in NOMIC_NAMES:
+            name = name.replace(own, file)
+        if ".k_proj." not in name and ".v_proj." not in name:
+            out[name] = p
+    return out
+
+
 out = {}
 for name, (config, longest) in MODELS.items():
     cfg = T.CONFIG_MAPPING[config["model_type"]].from_dict(copy.deepcopy(config))  # it writes rope_theta into rope_scaling
@@ -383,7 +415,7 @@ for name, (config, longest) in MODELS.items():
         ps = {saved_as.get(n, n): p for n, p in model.named_parameters() if not n.startswith(BESIDE) and p.requires_grad}  # without sines
         own_names = dict(model.named_parameters())  # of a tied weight the first, by which the Trainer goes
         decayed = {saved_as.get(n, n) for n in T.Trainer.get_decay_parameter_names(None, model) if n in own_names} & ps.keys()
-        ps, decayed = experts_in_file(config, ps), set(experts_in_file(config, {n: ps[n] for n in decayed}))
+        ps, decayed = in_file(config, ps), set(in_file(config, {n: ps[n] for n in decayed}))
         first = {n: p for n, p in ps.items() if not re.search(r"\.[1-9]\d*\.", n)}
         classes[cls] = {"parameters": sum(p.numel() for p in ps.values()), "tensors": len(ps),
                         "weights": {n: list(p.shape) for n, p in first.items()}, "not_decayed": [n for n in first if n not in decayed]}

@@ -115,12 +115,21 @@ bool model_folder_head_may_go(const struct session *s)
     return s->o->command & (CMD_TRAIN | CMD_PLAN) && !s->head_is_new && !s->has_train;
 }
 
+static int check_adapter(const struct session *s, struct snug_err *err)
+{
+    if (!s->adapter.wanted || !s->model.arch->unadapted)
+        return SNUG_OK;
+    return err_set(err, SNUG_ERR_USAGE, "%s: not there for %s models, in which PEFT would not find its layers",
+                   s->o->use_peft ? "--use-peft" : "--adapter", s->model.arch->model_type);
+}
+
 int model_folder_open(struct session *s, struct snug_err *err)
 {
     TRY(open_folder(s, err));
     TRY(session_adapter_open(s, err));
     TRY(model_config_read(s->dir.config, s->dir.config_path, &s->model, err));
     TRY(weights_settle(&s->dir, &s->model, err));
+    TRY(check_adapter(s, err));
     override_dropout(s);
     TRY(choose_task(s, err));
     note_modules(s);
