@@ -34,9 +34,24 @@ SIMD void move(const struct tensor *to, int64_t to_at, const void *from, int64_t
         put_or_add(to, to_at + i, vf_get_upto(from, at + i, n - i, from_bf16), n - i, bf16);
 }
 
-/* A head from `from` to `to`, its first R elements rotated by the row's angles (`sign` 1), or back (-1). */
-SIMD void rotate_head(const struct tensor *to, int64_t to_at, const void *from, int64_t at, const float *table,
-                      const struct rotary_shape *s, float sign, bool from_bf16, bool bf16)
+/* The first R elements of a head, in pairs of neighbours. */
+SIMD void rotate_neighbours(const struct tensor *to, int64_t to_at, const void *from, int64_t at, const float *table,
+                            const struct rotary_shape *s, float sign, bool from_bf16, bool bf16)
+{
+    int64_t half = s->R / 2;
+    for (int64_t i = 0; i < s->R; i += VF_LANES) {
+        int64_t left = s->R - i;
+        vf cosine = vf_get_upto(table, i / 2, left / 2, false);
+        vf sine = vf_get_upto(table, half + i / 2, left / 2, false) * sign;
+        vf x = vf_get_upto(from, at + i, left, from_bf16), turned = VF_SWAP_PAIRS(x) * VU_ZIP_LOW(sine, sine);
+        turned = vf_select((vi_iota() & 1) == 0, -turned, turned);
+        put_or_add(to, to_at + i, x * VU_ZIP_LOW(cosine, cosine) + turned, left, bf16);
+    }
+}
+
+/* Likewise, in pairs of entries that are half of them apart. */
+SIMD void rotate_halves(const struct tensor *to, int64_t to_at, const void *from, int64_t at, const float *table,
+                        const struct rotary_shape *s, float sign, bool from_bf16, bool bf16)
 {
     int64_t half = s->R / 2;
     for (int64_t i = 0; i < half; i += VF_LANES) {
@@ -46,6 +61,16 @@ SIMD void rotate_head(const struct tensor *to, int64_t to_at, const void *from, 
         put_or_add(to, to_at + i, x * cosine - y * sine, left, bf16);
         put_or_add(to, to_at + half + i, y * cosine + x * sine, left, bf16);
     }
+}
+
+/* A head from `from` to `to`, its first R elements rotated by the row's angles (`sign` 1), or back (-1). */
+SIMD void rotate_head(const struct tensor *to, int64_t to_at, const void *from, int64_t at, const float *table,
+                      const struct rotary_shape *s, float sign, bool from_bf16, bool bf16)
+{
+    if (s->interleaved)
+        rotate_neighbours(to, to_at, from, at, table, s, sign, from_bf16, bf16);
+    else
+        rotate_halves(to, to_at, from, at, table, s, sign, from_bf16, bf16);
     move(to, to_at + s->R, from, at + s->R, s->D - s->R, from_bf16, bf16);
 }
 
@@ -125,7 +150,8 @@ int64_t ISA(cpu_rotary_workspace)(const struct args_rotary *a, int threads)
 
 void ISA(cpu_rotary)(const struct args_rotary *a, const struct call *c)
 {
-    struct rotary_shape s = rotary_shape(&a->qkv, &a->table, &a->q_gamma, a->heads, a->kv_heads, a->by_group);
+    struct rotary_shape s =
+        rotary_shape(&a->qkv, &a->table, &a->q_gamma, a->heads, a->kv_heads, a->by_group, a->interleaved);
     bool bf16 = a->qkv.dtype == DT_BF16;
 #pragma omp parallel for schedule(static) num_threads(s.T *s.width < PARALLEL_FROM ? 1 : c->threads)
     for (int64_t n = 0; n < s.T; n++)
@@ -189,7 +215,8 @@ int64_t ISA(cpu_rotary_bwd_workspace)(const struct args_rotary_bwd *a, int threa
 
 void ISA(cpu_rotary_bwd)(const struct args_rotary_bwd *a, const struct call *c)
 {
-    struct rotary_shape s = rotary_shape(&a->dy, &a->table, &a->q_gamma, a->heads, a->kv_heads, a->by_group);
+    struct rotary_shape s =
+        rotary_shape(&a->dy, &a->table, &a->q_gamma, a->heads, a->kv_heads, a->by_group, a->interleaved);
     int64_t n_chunks = row_chunks(s.T), q = gamma_floats(&a->q_gamma), all = q + gamma_floats(&a->k_gamma);
     float *partial = (float *)c->workspace + (all ? c->threads * row_floats(s.width) : 0);
     bool bf16 = a->dy.dtype == DT_BF16;

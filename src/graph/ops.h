@@ -155,12 +155,12 @@ OP(softcap_bwd, IN(y) IN(dy) ACC(dx), REAL(cap), NONE, "dx = dy (1 - (y / cap)^2
 OP(rotary_table, IN(positions) IN(frequencies) F32(table), REAL(factor), NONE,
    "table[n] = factor cos(p f) for each frequency f, then factor sin(p f), with p = positions[n]")
 OP(rotary, IN(qkv) OPT(table) OPT(q_gamma) OPT(k_gamma) OUT(y) MAYBE(rstd),
-   INT(heads) INT(kv_heads) REAL(eps) FLAG(one_plus) FLAG(by_group), DIFF,
+   INT(heads) INT(kv_heads) REAL(eps) FLAG(one_plus) FLAG(by_group) FLAG(interleaved), DIFF,
    "of q and k: RMS norm of each head, or of all heads together, where there are gammas; then the rotation by the "
-   "table of a head's first entries in pairs (i, i + R/2); v as it is; by_group: qkv has for each key head its "
-   "queries, then the key and the value, where y has all queries, all keys, all values")
+   "table of a head's first entries in pairs (i, i + R/2), or (2i, 2i + 1) with interleaved; v as it is; by_group: "
+   "qkv has for each key head its queries, then the key and the value, where y has all queries, all keys, all values")
 OP(rotary_bwd, IN(dy) OPT(table) OPT(qkv) OPT(q_gamma) OPT(k_gamma) OPT(rstd) ACC(dqkv) ACC(dq_gamma) ACC(dk_gamma),
-   INT(heads) INT(kv_heads) FLAG(one_plus) FLAG(by_group), NONE, "the gradient of rotary")
+   INT(heads) INT(kv_heads) FLAG(one_plus) FLAG(by_group) FLAG(interleaved), NONE, "the gradient of rotary")
 OP(dropout, IN(x) IN(coords) IN(rng) OUT(y), REAL(p) INT(site), DIFF, "y = x * mask / (1-p)")
 OP(dropout_bwd, IN(dy) IN(coords) IN(rng) ACC(dx), REAL(p) INT(site), NONE, "dx = dy * mask / (1-p)")
 OP(scale, IN(x) OUT(y), REAL(by), DIFF, "y = x by; only this node reads x")

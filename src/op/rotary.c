@@ -4,6 +4,7 @@
  *     x' = x rstd s, where there are gammas                    s = gamma, or 1 + gamma with one_plus
  *     y_i = x'_i cos_i - x'_{i+R/2} sin_i                      i < R/2 ("rotate half"), where there is a table
  *     y_{i+R/2} = x'_{i+R/2} cos_i + x'_i sin_i ;  y_i = x'_i for i >= R
+ * Interleaved, the pairs are not (i, i + R/2) but (2i, 2i + 1).
  * qkv, y (T, (A+2K) D) hold for each row A query heads, K key heads, K value heads; those of v stay as they are. With by_group,
  * which goes without gammas, qkv holds for each key head its A/K query heads, the key head and the value head.
  * positions (T), frequencies (R/2), table (T,R). Gammas of (D) normalise each head by itself: rstd (T, A+K). Gammas of (A D)
@@ -123,7 +124,8 @@ void grad_rotary(struct grads *d, const struct op_rotary *n)
                               .heads = n->heads,
                               .kv_heads = n->kv_heads,
                               .one_plus = n->one_plus,
-                              .by_group = n->by_group};
+                              .by_group = n->by_group,
+                              .interleaved = n->interleaved};
     emit_rotary_bwd(d->g, &b);
 }
 
@@ -169,19 +171,21 @@ static double normalise(const double *x, double *y, const double *gamma, int64_t
     return rstd;
 }
 
-static void rotate(double *x, const double *table, int64_t R)
+static void rotate(double *x, const double *table, const struct rotary_shape *s)
 {
-    for (int64_t i = 0; i < R / 2; i++) {
-        double a = x[i], b = x[i + R / 2], cosine = table[i], sine = table[i + R / 2];
-        x[i] = a * cosine - b * sine;
-        x[i + R / 2] = b * cosine + a * sine;
+    int64_t half = s->R / 2, distance = rotary_distance(s);
+    for (int64_t i = 0; i < half; i++) {
+        double *pair = x + rotary_pair(s, i), a = pair[0], b = pair[distance];
+        pair[0] = a * table[i] - b * table[i + half];
+        pair[distance] = b * table[i] + a * table[i + half];
     }
 }
 
 void ref_rotary(const struct args_rotary *a, const struct call *c)
 {
     (void)c;
-    struct rotary_shape s = rotary_shape(&a->qkv, &a->table, &a->q_gamma, a->heads, a->kv_heads, a->by_group);
+    struct rotary_shape s =
+        rotary_shape(&a->qkv, &a->table, &a->q_gamma, a->heads, a->kv_heads, a->by_group, a->interleaved);
     const double *table = a->table.data;
     double *rstd = a->rstd.data;
     for (int64_t n = 0; n < s.T; n++) {
@@ -198,18 +202,18 @@ void ref_rotary(const struct args_rotary *a, const struct call *c)
                 rstd[n * s.groups + g] = r;
         }
         for (int64_t h = 0; table && h < s.A + s.K; h++)
-            rotate(y + h * s.D, table + n * s.R, s.R);
+            rotate(y + h * s.D, table + n * s.R, &s);
     }
 }
 
 /* Element i of a head's gradient dy, rotated back. */
-static double rotated_back(const double *dy, const double *table, int64_t R, int64_t i)
+static double rotated_back(const double *dy, const double *table, const struct rotary_shape *s, int64_t i)
 {
-    int64_t half = R / 2;
-    if (!table || i >= R)
+    int64_t half = s->R / 2, distance = rotary_distance(s), pair = s->interleaved ? i / 2 : i % half;
+    if (!table || i >= s->R)
         return dy[i];
-    return i < half ? dy[i] * table[i] + dy[i + half] * table[i + half]
-                    : dy[i] * table[i - half] - dy[i - half] * table[i];
+    return i == rotary_pair(s, pair) ? dy[i] * table[pair] + dy[i + distance] * table[pair + half]
+                                     : dy[i] * table[pair] - dy[i - distance] * table[pair + half];
 }
 
 /* A group of heads of row n. */
@@ -225,13 +229,13 @@ static void group_bwd(const struct args_rotary_bwd *a, const struct rotary_shape
     double *dgamma = group.key ? a->dk_gamma.data : a->dq_gamma.data, one = a->one_plus ? 1 : 0, mean_gz = 0;
     double rstd = x ? ((const double *)a->rstd.data)[n * s->groups + g] : 1;
     for (int64_t i = 0; x && i < count; i++) {
-        double d = rotated_back(dy + i / s->D * s->D, table, s->R, i % s->D), z = x[i] * rstd;
+        double d = rotated_back(dy + i / s->D * s->D, table, s, i % s->D), z = x[i] * rstd;
         mean_gz += d * (one + gamma[i]) * z / (double)count;
         if (dgamma)
             dgamma[i] += d * z;
     }
     for (int64_t i = 0; dx && i < count; i++) {
-        double d = rotated_back(dy + i / s->D * s->D, table, s->R, i % s->D);
+        double d = rotated_back(dy + i / s->D * s->D, table, s, i % s->D);
         double grad = x ? rstd * (d * (one + gamma[i]) - x[i] * rstd * mean_gz) : d;
         dx[i] = (a->dqkv.add ? dx[i] : 0) + grad;
     }
@@ -246,7 +250,8 @@ static void clear(const struct tensor *t)
 void ref_rotary_bwd(const struct args_rotary_bwd *a, const struct call *c)
 {
     (void)c;
-    struct rotary_shape s = rotary_shape(&a->dy, &a->table, &a->q_gamma, a->heads, a->kv_heads, a->by_group);
+    struct rotary_shape s =
+        rotary_shape(&a->dy, &a->table, &a->q_gamma, a->heads, a->kv_heads, a->by_group, a->interleaved);
     const double *dy = a->dy.data;
     double *dx = a->dqkv.data;
     clear(&a->dq_gamma);

@@ -9,6 +9,7 @@
 struct rotary_shape {
     int64_t T, A, K, D, R, width, groups;
     bool by_group; /* in qkv, and not in y: each key head behind its queries, and its value behind it */
+    bool interleaved;
 };
 
 struct rotary_group {
@@ -18,14 +19,29 @@ struct rotary_group {
 
 static inline struct rotary_shape rotary_shape(const struct tensor *qkv, const struct tensor *table,
                                                const struct tensor *q_gamma, int64_t heads, int64_t kv_heads,
-                                               int64_t by_group)
+                                               int64_t by_group, int64_t interleaved)
 {
-    struct rotary_shape s = {
-        .T = qkv->shape[0], .A = heads, .K = kv_heads, .width = qkv->shape[1], .by_group = by_group != 0};
+    struct rotary_shape s = {.T = qkv->shape[0],
+                             .A = heads,
+                             .K = kv_heads,
+                             .width = qkv->shape[1],
+                             .by_group = by_group != 0,
+                             .interleaved = interleaved != 0};
     s.D = s.width / (heads + 2 * kv_heads);
     s.R = table->ndim ? table->shape[1] : 0;
     s.groups = q_gamma->ndim && q_gamma->shape[0] != s.D ? 2 : heads + kv_heads;
     return s;
+}
+
+/* Where the elements of pair i of a head lie: the first, and how far behind it the second. */
+static inline int64_t rotary_pair(const struct rotary_shape *s, int64_t i)
+{
+    return s->interleaved ? 2 * i : i;
+}
+
+static inline int64_t rotary_distance(const struct rotary_shape *s)
+{
+    return s->interleaved ? 1 : s->R / 2;
 }
 
 /* Where head h of y (of q, then k, then v) lies in qkv, in heads. */

@@ -528,6 +528,21 @@ const struct op_case op_cases[] = {
     {CASE(embed_bwd, "a row that stays", EMBED_BWD(40, 3, 21, 2), .still = 2), LENGTHS(19, 21)},
     {CASE(embed_bwd, "a row of thousands that stays", EMBED_BWD(3000, 2, 16, 1), .still = 1), LENGTHS(2900),
      .long_only = true},
+    {CASE(rotary, "interleaved", ROTARY(6, 4, 2, 16), TABLE(6, 16), .interleaved = 1)},
+    {CASE(rotary, "interleaved, part of a head", ROTARY(7, 3, 1, 18), TABLE(7, 10), .interleaved = 1)},
+    {CASE(rotary, "interleaved, part of a head, whole packs", ROTARY(7, 2, 2, 64), TABLE(7, 32), .interleaved = 1)},
+    {CASE(rotary, "interleaved, norms of heads", ROTARY(5, 3, 3, 32), TABLE(5, 16), HEAD_GAMMAS(5, 3, 3, 32),
+          .eps = 1e-6, .interleaved = 1)},
+    {CASE(rotary, "large, interleaved", ROTARY(120, 8, 2, 64), TABLE(120, 64), .interleaved = 1), .long_only = true},
+    {CASE(rotary_bwd, "interleaved", ROTARY_BWD(6, 4, 2, 16), TABLE(6, 16), .interleaved = 1)},
+    {CASE(rotary_bwd, "interleaved, part of a head", ROTARY_BWD(7, 3, 1, 18), TABLE(7, 10), .interleaved = 1)},
+    {CASE(rotary_bwd, "interleaved, part of a head, whole packs", ROTARY_BWD(7, 2, 2, 64), TABLE(7, 32),
+          .interleaved = 1)},
+    {CASE(rotary_bwd, "interleaved, norms of heads", ROTARY_BWD(5, 3, 3, 32), TABLE(5, 16),
+          HEAD_GAMMAS_BWD(5, 3, 3, 32), .interleaved = 1)},
+    {CASE(rotary_bwd, "large, interleaved, norms of heads", ROTARY_BWD(120, 4, 2, 128), TABLE(120, 128),
+          HEAD_GAMMAS_BWD(120, 4, 2, 128), .interleaved = 1),
+     .long_only = true},
 };
 
 const int n_op_cases = (int)(sizeof op_cases / sizeof *op_cases);

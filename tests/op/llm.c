@@ -110,6 +110,23 @@ static void turns(void)
         close_to(y[WIDTH + i], i + 1);
 }
 
+/* A head of four: the pairs (1, 2) and (3, 4) by a quarter and by half a turn. */
+static void neighbours_turn(void)
+{
+    const double cosines_and_sines[] = {0, -1, 1, 0};
+    double qkv[] = {1, 2, 3, 4, 1, 2, 3, 4, 5, 6, 7, 8}, y[12];
+    static const double turned[] = {-2, 1, -3, -4, -2, 1, -3, -4, 5, 6, 7, 8};
+    struct args_rotary a = {.qkv = TENSOR(qkv, 2, 1, 12),
+                            .table = TENSOR((void *)cosines_and_sines, 2, 1, 4),
+                            .y = TENSOR(y, 2, 1, 12),
+                            .heads = 1,
+                            .kv_heads = 1,
+                            .interleaved = 1};
+    ref_rotary(&a, &CALL);
+    for (int i = 0; i < 12; i++)
+        close_to(y[i], turned[i]);
+}
+
 static double score(const double *y, int query, int key)
 {
     double sum = 0;
@@ -173,6 +190,7 @@ void test_llm(void **state)
     gates();
     soft_cap();
     turns();
+    neighbours_turn();
     scores_by_distance();
     norms_of_heads();
     heads_by_group();

@@ -134,16 +134,19 @@ SIMD vf vf_copysign(vf x, vf y)
     return (vf)(((vi)x & 0x7FFFFFFF) | ((vu)y & 0x80000000u));
 }
 
-/* Lane i of a and of b one after another, from the low halves (or the high halves). */
+/* Lane i of a and of b one after another, from the low halves (or the high halves); lanes 2i and 2i + 1 of a the other way round. */
 #if defined __AVX512F__
 #define VU_ZIP_LOW(a, b) __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
 #define VU_ZIP_HIGH(a, b) __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
+#define VF_SWAP_PAIRS(a) __builtin_shufflevector(a, a, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14)
 #elif defined __AVX2__
 #define VU_ZIP_LOW(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
 #define VU_ZIP_HIGH(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+#define VF_SWAP_PAIRS(a) __builtin_shufflevector(a, a, 1, 0, 3, 2, 5, 4, 7, 6)
 #else
 #define VU_ZIP_LOW(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5)
 #define VU_ZIP_HIGH(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
+#define VF_SWAP_PAIRS(a) __builtin_shufflevector(a, a, 1, 0, 3, 2)
 #endif
 
 /* ---- memory: unaligned; the _n forms touch only the first n < VF_LANES lanes, and read 0 into the others ---- */

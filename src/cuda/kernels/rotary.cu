@@ -25,6 +25,7 @@ struct rotary_params {
     float eps, one, sign;
     bool each, add; /* each: a group is one head */
     bool by_group;  /* of qkv, as in op/rotary.h */
+    bool interleaved;
 };
 
 __global__ static void __launch_bounds__(THREADS)
@@ -50,14 +51,17 @@ extern "C" int cuda_rotary_table(const struct args_rotary_table *a, const struct
     return cuda_launched(c, "rotary_table");
 }
 
-/* Where the two elements of a pair lie in a head. */
+/* Where the two halves of a pack of N pairs from pair i on lie in a head. Interleaved, they are one behind the other, and a pair is two
+ * neighbours in what both are together. */
 struct place {
     int64_t a, b, angle; /* angle: -1 where they are not rotated */
 };
 
-__device__ static inline struct place place(const struct rotary_params &p, int64_t i)
+template <int N> __device__ static inline struct place place(const struct rotary_params &p, int64_t i)
 {
     int64_t half = p.R / 2, rest = (p.D - p.R) / 2;
+    if (i < half && p.interleaved)
+        return {2 * i, 2 * i + N, i};
     if (i < half)
         return {i, half + i, i};
     return {p.R + i - half, p.R + rest + i - half, -1};
@@ -74,14 +78,27 @@ __device__ static inline void load_angles(const struct rotary_params &p, int64_t
         sine[i] *= p.sign;
 }
 
-template <int N>
-__device__ static inline void turn(const float (&cosine)[N], const float (&sine)[N], float (&a)[N], float (&b)[N])
+__device__ static inline void turn_pair(float cosine, float sine, float &a, float &b)
 {
+    float x = a, y = b;
+    a = x * cosine - y * sine;
+    b = y * cosine + x * sine;
+}
+
+template <int N>
+__device__ static inline void turn(const struct rotary_params &p, const float (&cosine)[N], const float (&sine)[N],
+                                   float (&a)[N], float (&b)[N])
+{
+    if (!p.interleaved || N == 1) {
 #pragma unroll
-    for (int i = 0; i < N; i++) {
-        float x = a[i], y = b[i];
-        a[i] = x * cosine[i] - y * sine[i];
-        b[i] = y * cosine[i] + x * sine[i];
+        for (int i = 0; i < N; i++)
+            turn_pair(cosine[i], sine[i], a[i], b[i]);
+    } else {
+#pragma unroll
+        for (int i = 0; i < N / 2; i++) {
+            turn_pair(cosine[i], sine[i], a[2 * i], a[2 * i + 1]);
+            turn_pair(cosine[N / 2 + i], sine[N / 2 + i], b[2 * i], b[2 * i + 1]);
+        }
     }
 }
 
@@ -94,7 +111,7 @@ __device__ static inline void rotate(const struct rotary_params &p, int64_t n, i
     if (angle < 0)
         return;
     load_angles<N>(p, n, angle, cosine, sine);
-    turn<N>(cosine, sine, a, b);
+    turn<N>(p, cosine, sine, a, b);
 }
 
 /* The sum over a group's L lanes, in all of them. */
@@ -163,7 +180,7 @@ template <class T, int N, int L> __global__ void __launch_bounds__(THREADS) rota
     const float *gamma = h.part == 0 ? p.q_gamma : h.part == 1 ? p.k_gamma : NULL;
     float a[N], b[N], gamma_a[N], gamma_b[N], squares = 0;
     for (int j = lane; j < count; j += L) {
-        struct place i = place(p, j % packs * N);
+        struct place i = place<N>(p, j % packs * N);
         load<T, N>(a, x + j / packs * p.D + i.a);
         load<T, N>(b, x + j / packs * p.D + i.b);
 #pragma unroll
@@ -174,7 +191,7 @@ template <class T, int N, int L> __global__ void __launch_bounds__(THREADS) rota
     if (gamma && p.rstd && count && lane == 0)
         p.rstd[n * p.groups + g] = rstd;
     for (int j = lane; j < count; j += L) {
-        struct place i = place(p, j % packs * N);
+        struct place i = place<N>(p, j % packs * N);
         int64_t head = j / packs * p.D;
         if (count > L) {
             load<T, N>(a, x + head + i.a);
@@ -283,7 +300,7 @@ __global__ void __launch_bounds__(THREADS) rotary_norm_bwd_kernel(const struct r
     struct gammas<N> scale;
     struct back<N> v;
     for (int j = lane; gamma && j < count; j += L) {
-        struct place i = place(p, j % packs * N);
+        struct place i = place<N>(p, j % packs * N);
         int64_t head = j / packs * p.D;
         gammas_load<N>(scale, p, gamma + head, i);
         back_load<T, N>(v, p, n, row + head, i, rstd);
@@ -291,7 +308,7 @@ __global__ void __launch_bounds__(THREADS) rotary_norm_bwd_kernel(const struct r
     }
     float mean = group_sum<L>(total) / (float)(h.count * p.D);
     for (int j = lane; j < count; j += L) {
-        struct place i = place(p, j % packs * N);
+        struct place i = place<N>(p, j % packs * N);
         int64_t head = j / packs * p.D;
         if (!gamma) {
             back_copy<T, N>(p, row + head, i);
@@ -329,7 +346,7 @@ __global__ void __launch_bounds__(THREADS, 2)
     const unsigned lane = threadIdx.x % L, group = threadIdx.x / L, step = THREADS / L;
     const unsigned rows = p.T > blockIdx.x ? ((unsigned)p.T - blockIdx.x + gridDim.x - 1) / gridDim.x : 0;
     const unsigned values = (unsigned)p.K;
-    const struct place i = place(p, lane * N);
+    const struct place i = place<N>(p, lane * N);
     const bool live = lane < p.D / 2 / N;
     for (int part = 0; part < 2; part++) {
         const unsigned heads = (unsigned)(part ? p.K : p.A), first = part ? (unsigned)p.A : 0;
@@ -381,7 +398,7 @@ __global__ void __launch_bounds__(THREADS) turn_kernel(const struct rotary_param
     const T *x = (const T *)p.x + n * p.width;
     T *y = (T *)p.y + n * p.width;
     for (int j = (int)threadIdx.x; n < p.T && j < stride * packs; j += (int)blockDim.x) {
-        struct place i = place(p, j % packs * N);
+        struct place i = place<N>(p, j % packs * N);
         struct words<T, N> as[HEADS], bs[HEADS];
         float cosine[N], sine[N];
 #pragma unroll
@@ -403,7 +420,7 @@ __global__ void __launch_bounds__(THREADS) turn_kernel(const struct rotary_param
             unpack<T, N>(a, as[k]);
             unpack<T, N>(b, bs[k]);
             if (i.angle >= 0 && h < p.A + p.K)
-                turn<N>(cosine, sine, a, b);
+                turn<N>(p, cosine, sine, a, b);
             store_or_add<T, N>(to + i.a, a, p.add);
             store_or_add<T, N>(to + i.b, b, p.add);
         }
@@ -419,7 +436,7 @@ __global__ void __launch_bounds__(THREADS)
     int64_t packs = p.D / 2 / N, j = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
     int64_t count = part ? p.K : p.A, first = part ? p.A : 0, heads = p.each ? count : 1;
     int64_t rows = p.T > blockIdx.y ? (p.T - blockIdx.y + gridDim.y - 1) / gridDim.y : 0;
-    struct place i = place(p, j % packs * N);
+    struct place i = place<N>(p, j % packs * N);
     float a[N] = {0}, b[N] = {0};
     bool live = 2 * j * N < H;
     for (int64_t item = threadIdx.y; live && item < rows * heads; item += blockDim.y) {
@@ -456,7 +473,8 @@ static struct rotary_params params(const struct rotary_shape *s, const struct te
             .one = one_plus ? 1.0f : 0.0f,
             .sign = 1,
             .each = s->groups == s->A + s->K,
-            .by_group = s->by_group};
+            .by_group = s->by_group,
+            .interleaved = s->interleaved};
 }
 
 /* Whether N pairs, of any type, can be accessed as aligned packs. */
@@ -530,7 +548,8 @@ template <class T, int N> static void turn_launch(const struct rotary_params &p,
 
 extern "C" int cuda_rotary(const struct args_rotary *a, const struct cuda_call *c)
 {
-    struct rotary_shape s = rotary_shape(&a->qkv, &a->table, &a->q_gamma, a->heads, a->kv_heads, a->by_group);
+    struct rotary_shape s =
+        rotary_shape(&a->qkv, &a->table, &a->q_gamma, a->heads, a->kv_heads, a->by_group, a->interleaved);
     struct rotary_params p = params(&s, &a->table, &a->q_gamma, &a->k_gamma, a->one_plus);
     p.x = a->qkv.data, p.y = a->y.data, p.rstd = (float *)a->rstd.data, p.eps = (float)a->eps;
     if (p.T > 0)
@@ -591,7 +610,8 @@ static void norms_bwd_launch(const struct rotary_params &p, float *const (&parti
 
 extern "C" int cuda_rotary_bwd(const struct args_rotary_bwd *a, const struct cuda_call *c)
 {
-    struct rotary_shape s = rotary_shape(&a->dy, &a->table, &a->q_gamma, a->heads, a->kv_heads, a->by_group);
+    struct rotary_shape s =
+        rotary_shape(&a->dy, &a->table, &a->q_gamma, a->heads, a->kv_heads, a->by_group, a->interleaved);
     struct rotary_params p = params(&s, &a->table, &a->q_gamma, &a->k_gamma, a->one_plus);
     const struct tensor *dgammas[2] = {&a->dq_gamma, &a->dk_gamma};
     float *next = (float *)c->workspace, *partial[2] = {NULL, NULL};

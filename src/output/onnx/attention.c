@@ -160,6 +160,7 @@ void onnx_lower_rotary(struct onnx *x, const struct op_rotary *n)
     struct onnx_value *y = &x->of[n->y];
     refuse(x, n->kv_heads != n->heads || n->by_group, "attention with fewer keys than queries");
     refuse(x, n->q_gamma, "heads that are normalised");
+    refuse(x, n->interleaved, "heads that turn in pairs of neighbours");
     refuse(x, n->table && graph_value(x->g, n->table)->shape[1].c != D, "heads that turn in part");
     if (x->err.code || !n->table)
         return;
