@@ -6,20 +6,28 @@
     A(bart)                                                                                                            \
     A(bert)                                                                                                            \
     A(camembert)                                                                                                       \
+    A(cohere)                                                                                                          \
+    A(cohere2)                                                                                                         \
     A(deberta_v2)                                                                                                      \
     A(distilbert)                                                                                                      \
     A(electra)                                                                                                         \
+    A(ernie4_5)                                                                                                        \
+    A(exaone4)                                                                                                         \
     A(gemma)                                                                                                           \
     A(gemma2)                                                                                                          \
     A(gemma3)                                                                                                          \
     A(gemma3_text)                                                                                                     \
+    A(glm)                                                                                                             \
+    A(glm4)                                                                                                            \
     A(gpt2)                                                                                                            \
     A(gpt_neox)                                                                                                        \
     A(granite)                                                                                                         \
+    A(hunyuan_v1_dense)                                                                                                \
     A(llama)                                                                                                           \
     A(m2m_100)                                                                                                         \
     A(marian)                                                                                                          \
     A(mbart)                                                                                                           \
+    A(ministral)                                                                                                       \
     A(mistral)                                                                                                         \
     A(mixtral)                                                                                                         \
     A(modernbert)                                                                                                      \
@@ -27,8 +35,12 @@
     A(mt5)                                                                                                             \
     A(olmo2)                                                                                                           \
     A(olmo3)                                                                                                           \
+    A(olmoe)                                                                                                           \
     A(opt)                                                                                                             \
-    A(pegasus) A(phi) A(phi3) A(qwen2) A(qwen3) A(qwen3_moe) A(roberta) A(smollm3) A(starcoder2) A(t5) A(xlm_roberta)
+    A(pegasus)                                                                                                         \
+    A(phi)                                                                                                             \
+    A(phi3)                                                                                                            \
+    A(qwen2) A(qwen3) A(qwen3_moe) A(roberta) A(seed_oss) A(smollm3) A(stablelm) A(starcoder2) A(t5) A(xlm_roberta)
 #define DECLARE(name) extern const struct model_arch arch_##name;
 #define ROW(name) &arch_##name,
 ARCHS(DECLARE)
