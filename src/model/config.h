@@ -89,6 +89,7 @@ struct decoder_config {
     bool interleaved;       /* pairs that turn are neighbours, else half of what turns apart */
     bool layer_norms;       /* norms subtract the mean and have a bias, else they are RMS norms */
     bool norms_unbiased;    /* layer norms without that bias */
+    bool norms_weightless;  /* and without a weight */
     bool one_plus;          /* norms multiply by 1 + weight */
     bool parallel;          /* both blocks of a layer read what the norm before attention makes */
     bool qkv_fused;         /* files have qkv_proj whole */

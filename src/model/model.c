@@ -33,6 +33,7 @@
     A(modernbert)                                                                                                      \
     A(mpnet)                                                                                                           \
     A(mt5)                                                                                                             \
+    A(olmo)                                                                                                            \
     A(olmo2)                                                                                                           \
     A(olmo3)                                                                                                           \
     A(olmoe)                                                                                                           \

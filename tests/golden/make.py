@@ -223,6 +223,8 @@ CASES = {
     "llama_classes": (T.LlamaForSequenceClassification, decoder(T.LlamaConfig)),
     "ministral": (T.MinistralForCausalLM, decoder(T.MinistralConfig, rope_parameters=TURNS, **SLIDES)),
     "mistral": (T.MistralForCausalLM, decoder(T.MistralConfig, sliding_window=3)),
+    "olmo": (T.OlmoForCausalLM, decoder(T.OlmoConfig, rope_parameters=TURNS, head_dim=None, **ODD)),
+    "olmo_classes": (T.OlmoForSequenceClassification, decoder(T.OlmoConfig, attention_bias=True)),
     "olmo2": (T.Olmo2ForCausalLM, decoder(T.Olmo2Config, hidden_size=24, num_attention_heads=3, num_key_value_heads=1, head_dim=None)),
     "olmo3": (T.Olmo3ForCausalLM, decoder(T.Olmo3Config, num_hidden_layers=4, hidden_size=24, num_attention_heads=3, num_key_value_heads=1,
                                           head_dim=None, sliding_window=3,

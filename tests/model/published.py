@@ -244,6 +244,10 @@ ERNIE4_5 = dict(architectures=["Ernie4_5ForCausalLM"], bos_token_id=1, eos_token
                 intermediate_size=3072, max_position_embeddings=131072, model_type="ernie4_5", num_attention_heads=16, num_hidden_layers=18,
                 num_key_value_heads=2, pad_token_id=0, rms_norm_eps=1e-05, rope_scaling=None, rope_theta=500000, tie_word_embeddings=True,
                 use_bias=False, use_cache=False, vocab_size=103424)
+OLMO = dict(architectures=["OlmoForCausalLM"], attention_bias=False, attention_dropout=0.0, clip_qkv=None, eos_token_id=50279,
+            hidden_act="silu", hidden_size=2048, initializer_range=0.02, intermediate_size=8192, max_position_embeddings=2048,
+            model_type="olmo", num_attention_heads=16, num_hidden_layers=16, num_key_value_heads=16, pad_token_id=1, rope_scaling=None,
+            rope_theta=10000.0, tie_word_embeddings=True, use_cache=True, vocab_size=50304)
 OLMOE = dict(architectures=["OlmoeForCausalLM"], attention_bias=False, attention_dropout=0.0, clip_qkv=None, eos_token_id=50279,
              hidden_act="silu", hidden_size=2048, initializer_range=0.02, intermediate_size=1024, max_position_embeddings=4096,
              model_type="olmoe", norm_topk_prob=False, num_attention_heads=16, num_experts=64, num_experts_per_tok=8, num_hidden_layers=16,
@@ -320,6 +324,7 @@ MODELS = {
     "EXAONE-4.0-1.2B": (EXAONE4, 65536),
     "EXAONE-4.0-32B": (EXAONE4_32B, 131072),
     "ERNIE-4.5-0.3B-PT": (ERNIE4_5, 131072),
+    "OLMo-1B-hf": (OLMO, 2048),
     "OLMoE-1B-7B-0924": (OLMOE, 4096),
     "t5-small": (T5, NO_LIMIT),
     "t5-3b": ({**T5, "d_ff": 16384, "d_kv": 128, "d_model": 1024, "num_heads": 32, "num_layers": 24}, NO_LIMIT),

@@ -42,14 +42,16 @@ static void test_greedy(void **state)
     static const struct {
         const char *name;
         int stop;
-    } models[] = {
-        {"mistral", 31}, {"gpt2", 63},   {"gemma3", 2},  {"gemma3_pictures", 2}, {"gpt_neox", 2},  {"olmo2", 2},
-        {"phi3", 2},     {"qwen2", 2},   {"qwen3", 2},   {"smollm3", 2},         {"t5", 1},        {"t5_gated", 1},
-        {"mt5", 1},      {"bart", 2},    {"mbart", 2},   {"mixtral", 2},         {"qwen3_moe", 2}, {"gemma", 2},
-        {"granite", 2},  {"olmo3", 2},   {"phi", 2},     {"starcoder2", 2},      {"opt", 2},       {"opt_projected", 2},
-        {"marian", 0},   {"pegasus", 1}, {"m2m_100", 2}, {"cohere", 2},          {"cohere2", 2},   {"ernie4_5", 2},
-        {"exaone4", 2},  {"glm", 2},     {"glm4", 2},    {"hunyuan", 2},         {"ministral", 2}, {"olmoe", 2},
-        {"seed_oss", 2}, {"stablelm", 2}};
+    } models[] = {{"mistral", 31},  {"gpt2", 63},      {"gemma3", 2},    {"gemma3_pictures", 2},
+                  {"gpt_neox", 2},  {"olmo2", 2},      {"phi3", 2},      {"qwen2", 2},
+                  {"qwen3", 2},     {"smollm3", 2},    {"t5", 1},        {"t5_gated", 1},
+                  {"mt5", 1},       {"bart", 2},       {"mbart", 2},     {"mixtral", 2},
+                  {"qwen3_moe", 2}, {"gemma", 2},      {"granite", 2},   {"olmo3", 2},
+                  {"phi", 2},       {"starcoder2", 2}, {"opt", 2},       {"opt_projected", 2},
+                  {"marian", 0},    {"pegasus", 1},    {"m2m_100", 2},   {"cohere", 2},
+                  {"cohere2", 2},   {"ernie4_5", 2},   {"exaone4", 2},   {"glm", 2},
+                  {"glm4", 2},      {"hunyuan", 2},    {"ministral", 2}, {"olmo", 2},
+                  {"olmoe", 2},     {"seed_oss", 2},   {"stablelm", 2}};
     static const char *const at_once[] = {"1", "3", "8"};
     (void)state;
     for (size_t m = 0; m < sizeof models / sizeof *models; m++)

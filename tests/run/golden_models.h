@@ -82,6 +82,8 @@ static const struct model {
     {"mistral", TOKENS},
     {"mixtral", TOKENS},
     {"mixtral_balanced", TOKENS},
+    {"olmo", TOKENS},
+    {"olmo_classes", CLASSES},
     {"olmo2", TOKENS},
     {"olmo3", TOKENS},
     {"olmoe", TOKENS},

@@ -51,6 +51,8 @@ static const struct model {
               {"ministral", false},
               {"mistral", false},
               {"mixtral", false},
+              {"olmo", false},
+              {"olmo_classes", true},
               {"olmo2", false},
               {"olmo3", false},
               {"bert_tags", true},
