@@ -83,12 +83,13 @@ struct init {
                  * are those of the vectors that the matrix beside it (MODULE.weight) has for each output, 1 where it is (I,O) */
     int64_t zero_row; /* of an embedding: the padding row, which starts as 0; -1 for none */
     bool rounded;     /* of INIT_SINES: the power, w and p w are F32 */
+    bool constant;    /* of INIT_ONE: it stays so */
 };
 
 /* Whether it says all there is to know: a file's tensor for such a weight is not looked at. */
 static inline bool init_is_whole(const struct init *i)
 {
-    return i->kind == INIT_SINES || i->kind == INIT_SLOPES;
+    return i->kind == INIT_SINES || i->kind == INIT_SLOPES || i->constant;
 }
 
 struct value {

@@ -126,7 +126,7 @@ int build_head_linear(struct build *b, int x, const char *prefix, int64_t in, in
 
 struct op_norm build_norm(struct build *b, int x, const char *prefix, struct norm_options o)
 {
-    const struct init one = {.kind = INIT_ONE, .head = o.head, .zero_row = -1};
+    const struct init one = {.kind = INIT_ONE, .head = o.head, .zero_row = -1, .constant = o.ones};
     const struct init zero = {.kind = INIT_ZERO, .head = o.head, .zero_row = -1};
     const struct dim width = DIM(o.width ? o.width : b->c->hidden_size);
     struct op_norm n = {.x = x,
@@ -140,7 +140,7 @@ struct op_norm build_norm(struct build *b, int x, const char *prefix, struct nor
                         .site = o.site};
     emit_norm(b->g, &n);
     if (!b->g->err.code)
-        graph_value(b->g, n.gamma)->norm = true;
+        graph_value(b->g, n.gamma)->norm = true, graph_value(b->g, n.gamma)->frozen = o.ones;
     if (!b->g->err.code && n.beta)
         graph_value(b->g, n.beta)->norm = true;
     return n;

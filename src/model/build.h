@@ -97,6 +97,7 @@ struct norm_options {
     int64_t site, width;
     bool head;    /* a part of what the task adds */
     bool no_bias; /* there is no PREFIX.bias */
+    bool ones;    /* PREFIX.weight is 1 and stays so */
 };
 struct op_norm build_norm(struct build *b, int x, const char *prefix, struct norm_options o);
 

@@ -49,7 +49,8 @@ enum layer_facts {
 struct decoder_norms {
     const char *attention, *attention_out; /* before the block and behind it */
     const char *mlp, *mlp_out;
-    const char *last; /* the one behind the layers */
+    const char *last;        /* the one behind the layers */
+    const char *query, *key; /* of heads; NULL: as most models call them */
 };
 
 /* Names of a layer's products behind its prefix. */
@@ -84,13 +85,20 @@ struct decoder_config {
     bool qkv_bias, out_bias, mlp_bias;
     bool head_bias; /* of the output's embeddings */
     enum head_norms head_norms;
-    bool layer_norms; /* norms subtract the mean and have a bias, else they are RMS norms */
-    bool one_plus;    /* norms multiply by 1 + weight */
-    bool parallel;    /* both blocks of a layer read what the norm before attention makes */
-    bool both_ways;   /* tokens see those behind them: the model is an encoder */
+    bool turned_first;     /* heads are normalised behind the rotation, else before it */
+    bool interleaved;      /* pairs that turn are neighbours, else half of what turns apart */
+    bool layer_norms;      /* norms subtract the mean and have a bias, else they are RMS norms */
+    bool norms_unbiased;   /* layer norms without that bias */
+    bool norms_weightless; /* and without a weight */
+    bool one_plus;         /* norms multiply by 1 + weight */
+    bool both_ways;        /* tokens see those behind them: the model is an encoder */
+    bool parallel;         /* both blocks of a layer read what the norm before attention makes */
+    bool qkv_fused;        /* files have qkv_proj whole */
+    bool mlp_fused;        /* files have gate_up_proj whole */
+    bool embedding_drops;  /* dropout_embedding is there */
     enum pooling pooling;
-    bool fused;             /* files have qkv_proj and gate_up_proj whole */
     double rotary_part;     /* of struct rotary_model */
+    bool rotary_alpha;      /* likewise */
     double embedding_scale; /* of what enters the first layer; 0: 1 */
     double branch_scale;    /* of what a block adds to the stream; 0: 1 */
     double head_scale;      /* of what the output's embeddings are multiplied by; 0: 1 */

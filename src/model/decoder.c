@@ -53,6 +53,7 @@ int decoder_config(json_t *o, const char *path, struct model_config *c, double t
                                    .positions = c->longest,
                                    .theta = theta,
                                    .part = own->rotary_part,
+                                   .alpha = own->rotary_alpha,
                                    .layer_type = "full_attention"};
     return rotary_read(o, path, &r, &c->rotary[ROTARY_ALL], err);
 }
@@ -86,6 +87,8 @@ int decoder_windows(json_t *o, const char *path, struct model_config *c, struct 
         TRY(json_get_int(o, path, "max_window_layers", false, 0, 1 << 30, &first, err));
     }
     TRY(read_list(o, path, "layer_types", c, &types, err));
+    if (w.patterned && !types)
+        TRY(json_get_int(o, path, "sliding_window_pattern", false, 1, 1 << 30, &w.full_every, err));
     for (int64_t i = 0; i < c->layers; i++) {
         json_t *type = json_array_get(types, (size_t)i);
         const char *name = json_string_value(type);
@@ -101,6 +104,18 @@ int decoder_windows(json_t *o, const char *path, struct model_config *c, struct 
         own->layer[i] |= slides ? LAYER_SLIDES : 0;
     }
     return SNUG_OK;
+}
+
+void decoder_turned_windows(struct model_config *c)
+{
+    for (int64_t i = 0; i < c->layers; i++)
+        c->own.decoder.layer[i] |= c->own.decoder.layer[i] & LAYER_SLIDES ? 0 : LAYER_UNTURNED;
+}
+
+void decoder_all_experts(struct model_config *c)
+{
+    for (int64_t i = 0; i < c->layers; i++)
+        c->own.decoder.layer[i] |= LAYER_EXPERTS;
 }
 
 int decoder_unturned(json_t *o, const char *path, struct model_config *c, int64_t interval, struct snug_err *err)
@@ -133,7 +148,13 @@ static int norm_of(struct build *b, int x, int res, int coords, const char *pref
     const struct decoder_config *own = &b->c->own.decoder;
     if (own->layer_norms) {
         double p = res ? build_p(b, b->c->dropout_hidden) : 0;
-        struct norm_options o = {.res = res, .coords = coords, .p = p, .eps = own->norm_eps, .site = b->site++};
+        struct norm_options o = {.res = res,
+                                 .coords = coords,
+                                 .p = p,
+                                 .eps = own->norm_eps,
+                                 .site = b->site++,
+                                 .no_bias = own->norms_unbiased || own->norms_weightless,
+                                 .ones = own->norms_weightless};
         struct op_norm n = build_norm(b, x, prefix, o);
         *read = n.h ? n.h : x;
         return n.y;
@@ -170,34 +191,54 @@ static const char *of_layer(struct build *b, int i, const char *name)
     return graph_name(b->g, "%slayers.%d.%s", b->c->arch->base_prefix, i, name);
 }
 
+static int head_gamma(struct build *b, int i, const char *name, int64_t heads)
+{
+    const struct decoder_config *own = &b->c->own.decoder;
+    const char *weight = graph_name(b->g, "%s.weight", of_layer(b, i, name));
+    return build_norm_scale(b, weight, own->head_norms == HEADS_AS_ONE ? heads * own->head_size : own->head_size,
+                            own->one_plus);
+}
+
+static int turned(struct build *b, struct op_rotary n)
+{
+    if (!n.table && !n.q_gamma)
+        return n.qkv;
+    emit_rotary(b->g, &n);
+    return n.y;
+}
+
 /* Queries and keys, normalised and turned as the layer wants it. */
 static int turn(struct build *b, int i, int qkv, int table)
 {
     const struct model_config *c = b->c;
     const struct decoder_config *own = &c->own.decoder;
-    struct op_rotary n = {
-        .qkv = qkv, .table = own->layer[i] & LAYER_UNTURNED ? 0 : table, .heads = c->heads, .kv_heads = own->kv_heads};
+    const struct decoder_norms *names = own->norms;
+    struct op_rotary n = {.qkv = qkv,
+                          .table = own->layer[i] & LAYER_UNTURNED ? 0 : table,
+                          .heads = c->heads,
+                          .kv_heads = own->kv_heads,
+                          .interleaved = own->interleaved};
+    if (own->head_norms && own->turned_first) {
+        n.qkv = turned(b, n);
+        n.table = 0;
+    }
     if (own->head_norms) {
-        bool one = own->head_norms == HEADS_AS_ONE;
-        int64_t D = own->head_size, q = one ? c->heads * D : D, k = one ? own->kv_heads * D : D;
-        n.q_gamma = build_norm_scale(b, of_layer(b, i, "self_attn.q_norm.weight"), q, own->one_plus);
-        n.k_gamma = build_norm_scale(b, of_layer(b, i, "self_attn.k_norm.weight"), k, own->one_plus);
+        n.q_gamma = head_gamma(b, i, names->query ? names->query : "self_attn.q_norm", c->heads);
+        n.k_gamma = head_gamma(b, i, names->key ? names->key : "self_attn.k_norm", own->kv_heads);
         n.one_plus = own->one_plus;
         n.eps = own->norm_eps;
     }
-    if (!n.table && !n.q_gamma)
-        return qkv;
-    emit_rotary(b->g, &n);
-    return n.y;
+    return turned(b, n);
 }
 
 /* One product, which files have whole or in parts. */
-static int joined(struct build *b, int i, int v, const char *whole, const struct part *parts, int n, bool bias)
+static int joined(struct build *b, int i, int v, const char *whole, const struct part *parts, int n, bool bias,
+                  bool fused)
 {
     int64_t H = b->c->hidden_size, all = 0;
     for (int k = 0; k < n; k++)
         all += parts[k].out;
-    if (b->c->own.decoder.fused)
+    if (fused)
         return build_linear(b, v, of_layer(b, i, whole), H, all, build_product(b, bias));
     return build_parts(b, v, of_layer(b, i, whole), H, parts, n, build_product(b, bias));
 }
@@ -211,7 +252,7 @@ static int attend(struct build *b, int i, int v, const int *tables)
                                  {of_layer(b, i, "self_attn.k_proj"), keys},
                                  {of_layer(b, i, "self_attn.v_proj"), keys}};
     bool slides = own->layer[i] & LAYER_SLIDES;
-    v = joined(b, i, v, "self_attn.qkv_proj", parts, 3, own->qkv_bias);
+    v = joined(b, i, v, "self_attn.qkv_proj", parts, 3, own->qkv_bias, own->qkv_fused);
     v = turn(b, i, v, slides && tables[ROTARY_WINDOW] ? tables[ROTARY_WINDOW] : tables[ROTARY_ALL]);
     return build_attention(b, v,
                            (struct attention_options){.kv_heads = own->kv_heads,
@@ -231,7 +272,8 @@ static int feed_forward(struct build *b, int i, int v)
     const struct decoder_products *p = own->products;
     if (p->gate) {
         const struct part parts[] = {{of_layer(b, i, p->gate), F}, {of_layer(b, i, p->up), F}};
-        struct op_glu gate = {.x = joined(b, i, v, "mlp.gate_up_proj", parts, 2, own->mlp_bias), .act = own->act};
+        struct op_glu gate = {.x = joined(b, i, v, "mlp.gate_up_proj", parts, 2, own->mlp_bias, own->mlp_fused),
+                              .act = own->act};
         emit_glu(b->g, &gate);
         v = gate.y;
     } else {
@@ -302,7 +344,7 @@ int decoder_body(struct build *b)
                          .table = WEIGHT(b, words, of_body(b, WORDS), DIM(c->vocab_size), DIM(c->hidden_size))};
     emit_embed(b->g, &e);
     struct stream s = {.branch = build_dropout(b, scaled(b, e.y, c->own.decoder.embedding_scale), b->in.coords,
-                                               build_p(b, c->dropout_embedding)),
+                                               build_p(b, c->own.decoder.embedding_drops ? c->dropout_embedding : 0)),
                        .coords = b->in.coords};
     int tables[ROTARY_KINDS];
     for (int k = 0; k < ROTARY_KINDS; k++)

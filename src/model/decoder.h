@@ -14,9 +14,16 @@ int decoder_config(json_t *o, const char *path, struct model_config *c, double t
 struct decoder_windows {
     bool asked;         /* only if use_sliding_window is true, and from layer max_window_layers on */
     int64_t full_every; /* each such layer sees everything; 0: none */
+    bool patterned;     /* sliding_window_pattern says which */
 };
 int decoder_windows(json_t *o, const char *path, struct model_config *c, struct decoder_windows w,
                     struct snug_err *err);
+
+/* Layers that see everything have no rotary positions. */
+void decoder_turned_windows(struct model_config *c);
+
+/* The feed-forward blocks of all layers are mixtures of experts. */
+void decoder_all_experts(struct model_config *c);
 
 /* Which layers have no rotary positions: those that are 0 in `no_rope_layers`, or every interval-th. */
 int decoder_unturned(json_t *o, const char *path, struct model_config *c, int64_t interval, struct snug_err *err);

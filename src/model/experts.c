@@ -1,5 +1,7 @@
 #include "model/experts.h"
 
+const struct expert_names experts_of_qwen = {.block = "mlp", .gate = "gate_proj", .up = "up_proj", .down = "down_proj"};
+
 int experts_config(json_t *o, const char *path, const char *key, struct experts_config *e, struct snug_err *err)
 {
     TRY(json_get_int(o, path, "num_local_experts", false, 1, 1 << 14, &e->n, err));
@@ -9,7 +11,7 @@ int experts_config(json_t *o, const char *path, const char *key, struct experts_
         return err_set(err, SNUG_ERR_INPUT, "%s: num_experts_per_tok %lld is more than the %lld experts; correct one",
                        path, (long long)e->chosen, (long long)e->n);
     bool balanced = false;
-    double coef = 0.001;
+    double coef = e->balance > 0 ? e->balance : 0.001;
     TRY(json_get_bool(o, path, "output_router_logits", false, &balanced, err));
     TRY(json_get_real(o, path, "router_aux_loss_coef", false, 0, 1e6, &coef, err));
     e->balance = balanced ? coef : 0;

@@ -10,6 +10,8 @@ struct expert_names {
     const char *block, *gate, *up, *down;
 };
 
+extern const struct expert_names experts_of_qwen; /* and of others */
+
 /* Reads how many experts there are, under either of two keys, how many a token has, and whether there is a loss that balances them; what
  * was set before is the default. */
 int experts_config(json_t *o, const char *path, const char *key, struct experts_config *e, struct snug_err *err);

@@ -8,37 +8,47 @@
     A(bert)                                                                                                            \
     A(bloom)                                                                                                           \
     A(camembert)                                                                                                       \
+    A(cohere)                                                                                                          \
+    A(cohere2)                                                                                                         \
     A(data2vec_text)                                                                                                   \
     A(deberta_v2)                                                                                                      \
     A(distilbert)                                                                                                      \
     A(electra)                                                                                                         \
     A(ernie)                                                                                                           \
+    A(ernie4_5)                                                                                                        \
     A(esm)                                                                                                             \
     A(eurobert)                                                                                                        \
+    A(exaone4)                                                                                                         \
     A(falcon)                                                                                                          \
     A(gemma)                                                                                                           \
     A(gemma2)                                                                                                          \
     A(gemma3)                                                                                                          \
     A(gemma3_text)                                                                                                     \
+    A(glm)                                                                                                             \
+    A(glm4)                                                                                                            \
     A(gpt2)                                                                                                            \
     A(gpt_bigcode)                                                                                                     \
     A(gpt_neo)                                                                                                         \
     A(gpt_neox)                                                                                                        \
     A(gptj)                                                                                                            \
     A(granite)                                                                                                         \
+    A(hunyuan_v1_dense)                                                                                                \
     A(llama)                                                                                                           \
     A(m2m_100)                                                                                                         \
     A(marian)                                                                                                          \
     A(mbart)                                                                                                           \
     A(megatron_bert)                                                                                                   \
+    A(ministral)                                                                                                       \
     A(mistral)                                                                                                         \
     A(mixtral)                                                                                                         \
     A(modernbert)                                                                                                      \
     A(mpnet)                                                                                                           \
     A(mt5)                                                                                                             \
     A(nomic_bert)                                                                                                      \
+    A(olmo)                                                                                                            \
     A(olmo2)                                                                                                           \
     A(olmo3)                                                                                                           \
+    A(olmoe)                                                                                                           \
     A(opt)                                                                                                             \
     A(pegasus)                                                                                                         \
     A(phi)                                                                                                             \
@@ -48,7 +58,9 @@
     A(qwen3_moe)                                                                                                       \
     A(roberta)                                                                                                         \
     A(roberta_prelayernorm)                                                                                            \
+    A(seed_oss)                                                                                                        \
     A(smollm3)                                                                                                         \
+    A(stablelm)                                                                                                        \
     A(starcoder2)                                                                                                      \
     A(t5)                                                                                                              \
     A(xlm_roberta)                                                                                                     \

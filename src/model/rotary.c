@@ -14,6 +14,7 @@ struct source {
     double theta;
     int64_t size;      /* entries of a head that turn */
     int64_t positions; /* max_position_embeddings */
+    bool alpha;        /* of struct rotary_model */
 };
 
 static bool says_something(json_t *o)
@@ -47,7 +48,8 @@ static int find_source(json_t *o, const char *path, const struct rotary_model *m
                        struct snug_err *err)
 {
     double part = m->part > 0 ? m->part : 1, unused = 1, *to = m->part > 0 ? &part : &unused;
-    *s = (struct source){.all = o, .path = path, .type = "default", .theta = m->theta, .positions = m->positions};
+    *s = (struct source){
+        .all = o, .path = path, .type = "default", .theta = m->theta, .positions = m->positions, .alpha = m->alpha};
     TRY(find_object(s, m, err));
     TRY(json_get_string(s->o, path, "type", false, &s->type, err));
     TRY(json_get_string(s->o, path, "rope_type", false, &s->type, err));
@@ -184,11 +186,22 @@ static int longrope(const struct source *s, struct rotary *r, struct snug_err *e
     return divide(s, "long_factor", r->pairs, r->longer, err);
 }
 
-/* `dynamic` changes frequencies for rows beyond max_position_embeddings alone, and there are none. */
+/* Frequencies change for rows beyond max_position_embeddings alone, and there are none. With an alpha they are those of another base:
+ * all rows are taken for so much longer. */
+static int dynamic(const struct source *s, struct rotary *r, struct snug_err *err)
+{
+    double alpha = 1;
+    if (s->alpha)
+        TRY(json_get_real(s->o, s->path, "alpha", false, 1e-9, 1e9, &alpha, err));
+    for (int64_t i = 0; i < r->pairs && r->pairs > 1; i++)
+        r->frequency[i] *= pow(alpha, -2.0 * (double)i / (double)(s->size - 2));
+    return SNUG_OK;
+}
+
 static const struct {
     const char *type;
     int (*change)(const struct source *s, struct rotary *r, struct snug_err *err);
-} types[] = {{"default", plain}, {"linear", linear},     {"dynamic", plain}, {"llama3", llama3},
+} types[] = {{"default", plain}, {"linear", linear},     {"dynamic", dynamic}, {"llama3", llama3},
              {"yarn", yarn},     {"longrope", longrope}, {"su", longrope}};
 
 int rotary_read(json_t *o, const char *path, const struct rotary_model *m, struct rotary *out, struct snug_err *err)

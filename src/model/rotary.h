@@ -27,6 +27,7 @@ struct rotary_model {
     double
         part; /* of a head that turns, where the file names none; 0: all, and a file's partial_rotary_factor is not looked at */
     const char *layer_type; /* the newer spelling has an object for each kind of layers; NULL: for all layers one */
+    bool alpha;             /* of the type dynamic an `alpha` makes the base another one, for rows of any length */
     const char *theta_key; /* the older one has a base of its own for such layers, and does not scale them; NULL: not */
 };
 

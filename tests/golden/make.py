@@ -99,6 +99,11 @@ def decoder(config, **k):
     return config(**{n: v for n, v in {**d, **k}.items() if v is not None})
 
 
+def without_windows(cfg):
+    cfg.sliding_window, cfg.layer_types = None, ["full_attention"] * cfg.num_hidden_layers
+    return cfg
+
+
 GEMMA3 = dict(num_hidden_layers=3, query_pre_attn_scalar=5, sliding_window=3, layer_types=["sliding_attention", "full_attention", "sliding_attention"],
               rope_parameters=dict(full_attention=dict(rope_type="linear", factor=8.0, rope_theta=100.0),
                                    sliding_attention=dict(rope_type="default", rope_theta=10.0)))
@@ -167,6 +172,12 @@ TARGET_LENGTHS = [5, 7, 1, 3]
 # Factors such that the pairs of a head are of all three kinds.
 LLAMA3 = dict(rope_type="llama3", rope_theta=10000.0, factor=8.0, low_freq_factor=0.05, high_freq_factor=1.0, original_max_position_embeddings=12)
 YARN = dict(rope_type="yarn", rope_theta=10.0, factor=4.0, beta_fast=2.0, beta_slow=0.5, original_max_position_embeddings=12)
+# A base that is not large, so that positions show.
+TURNS = dict(rope_type="default", rope_theta=10.0)
+HALF_TURNS = dict(**TURNS, partial_rotary_factor=0.5)
+ALPHA = dict(rope_type="dynamic", rope_theta=10.0, alpha=4.0, factor=1.0)
+SLIDES = dict(sliding_window=3, layer_types=["sliding_attention", "full_attention"])
+ODD = dict(hidden_size=24, num_attention_heads=3, num_key_value_heads=1)
 SEVERAL = dict(num_labels=4, problem_type="multi_label_classification")
 ONE = dict(num_labels=1, problem_type="regression")
 CASES = {
@@ -263,6 +274,8 @@ CASES = {
     "mpnet": (T.MPNetForSequenceClassification, mpnet()),
     "mpnet_mlm": (T.MPNetForMaskedLM, mpnet()),
     "mpnet_tags": (T.MPNetForTokenClassification, mpnet()),
+    "cohere": (T.CohereForCausalLM, decoder(T.CohereConfig, rope_parameters=TURNS, logit_scale=0.25, attention_bias=True)),
+    "cohere2": (T.Cohere2ForCausalLM, decoder(T.Cohere2Config, rope_parameters=TURNS, tie_word_embeddings=False, **SLIDES)),
     "deberta": (T.DebertaV2ForSequenceClassification, deberta()),
     "deberta_own": (T.DebertaV2ForSequenceClassification, deberta(**DEBERTA_OWN, pooler_hidden_act="tanh")),
     "deberta_c2p_tags": (T.DebertaV2ForTokenClassification, deberta(pos_att_type=["c2p"], share_att_key=False, norm_rel_ebd="none")),
@@ -272,7 +285,14 @@ CASES = {
     "deberta_mlm": (T.DebertaV2ForMaskedLM, deberta(hidden_act="gelu_new")),
     "deberta_newer_mlm": (T.DebertaV2ForMaskedLM, deberta(legacy=False, relative_attention=False, norm_rel_ebd="none")),
     "deberta_tags": (T.DebertaV2ForTokenClassification, deberta(pos_att_type=["p2c"])),
+    "ernie4_5": (T.Ernie4_5ForCausalLM, decoder(T.Ernie4_5Config, rope_parameters=TURNS, use_bias=True)),
+    "exaone4": (T.Exaone4ForCausalLM, decoder(T.Exaone4Config, rope_parameters=TURNS, **SLIDES)),
+    "exaone4_plain": (T.Exaone4ForCausalLM, without_windows(decoder(T.Exaone4Config, rope_parameters=TURNS, num_hidden_layers=1, tie_word_embeddings=True))),
     "gemma": (T.GemmaForCausalLM, decoder(T.GemmaConfig, num_key_value_heads=1)),
+    "glm": (T.GlmForCausalLM, decoder(T.GlmConfig, rope_parameters=HALF_TURNS)),
+    "glm4": (T.Glm4ForCausalLM, decoder(T.Glm4Config, rope_parameters=HALF_TURNS, attention_bias=False)),
+    "glm4_classes": (T.Glm4ForSequenceClassification, decoder(T.Glm4Config, attention_bias=False,
+                                                             rope_parameters=dict(TURNS, partial_rotary_factor=0.75))),
     "granite": (T.GraniteForCausalLM, decoder(T.GraniteConfig, hidden_size=24, num_attention_heads=3, num_key_value_heads=1, head_dim=None,
                                               embedding_multiplier=3.0, residual_multiplier=0.4, attention_multiplier=0.7,
                                               logits_scaling=2.0)),
@@ -281,15 +301,21 @@ CASES = {
     "gemma3": (T.Gemma3ForCausalLM, decoder(T.Gemma3TextConfig, **GEMMA3)),
     "gemma3_pictures": (T.Gemma3ForConditionalGeneration, pictures()),
     "gemma3_pictures_classes": (T.Gemma3ForSequenceClassification, pictures()),
+    "hunyuan": (T.HunYuanDenseV1ForCausalLM, decoder(T.HunYuanDenseV1Config, rope_parameters=ALPHA, tie_word_embeddings=True)),
+    "hunyuan_classes": (T.HunYuanDenseV1ForSequenceClassification, decoder(T.HunYuanDenseV1Config, attention_bias=True)),
     "llama": (T.LlamaForCausalLM, decoder(T.LlamaConfig, rope_parameters=LLAMA3)),
     "llama_biases": (T.LlamaForCausalLM, decoder(T.LlamaConfig, rope_parameters=YARN, attention_bias=True, mlp_bias=True,
                                                  tie_word_embeddings=True)),
     "llama_classes": (T.LlamaForSequenceClassification, decoder(T.LlamaConfig)),
+    "ministral": (T.MinistralForCausalLM, decoder(T.MinistralConfig, rope_parameters=TURNS, **SLIDES)),
     "mistral": (T.MistralForCausalLM, decoder(T.MistralConfig, sliding_window=3)),
+    "olmo": (T.OlmoForCausalLM, decoder(T.OlmoConfig, rope_parameters=TURNS, head_dim=None, **ODD)),
+    "olmo_classes": (T.OlmoForSequenceClassification, decoder(T.OlmoConfig, attention_bias=True)),
     "olmo2": (T.Olmo2ForCausalLM, decoder(T.Olmo2Config, hidden_size=24, num_attention_heads=3, num_key_value_heads=1, head_dim=None)),
     "olmo3": (T.Olmo3ForCausalLM, decoder(T.Olmo3Config, num_hidden_layers=4, hidden_size=24, num_attention_heads=3, num_key_value_heads=1,
                                           head_dim=None, sliding_window=3,
                                           rope_parameters=dict(full_attention=YARN, sliding_attention=dict(rope_type="default", rope_theta=10.0)))),
+    "olmoe": (T.OlmoeForCausalLM, decoder(T.OlmoeConfig, head_dim=None, **ODD, rope_parameters=TURNS, num_experts=5, num_experts_per_tok=2)),
     "opt": (T.OPTForCausalLM, opt()),
     "opt_projected": (T.OPTForCausalLM, opt(word_embed_proj_dim=8, do_layer_norm_before=False, activation_function="gelu", num_hidden_layers=3)),
     "opt_plain": (T.OPTForCausalLM, opt(enable_bias=False, _remove_final_layer_norm=True, tie_word_embeddings=False, word_embed_proj_dim=24,
@@ -317,15 +343,24 @@ CASES = {
                                                           router_aux_loss_coef=0.7)),
     "mixtral_balanced": (T.MixtralForCausalLM, decoder(T.MixtralConfig, num_local_experts=4, sliding_window=None, output_router_logits=True,
                                                        router_aux_loss_coef=1.5)),
+    "seed_oss": (T.SeedOssForCausalLM, decoder(T.SeedOssConfig, rope_parameters=TURNS, attention_out_bias=True, mlp_bias=True,
+                                               attention_dropout=0.0, residual_dropout=0.0)),
+    "seed_oss_classes": (T.SeedOssForSequenceClassification, decoder(T.SeedOssConfig, rope_parameters=TURNS, attention_bias=False,
+                                                                     attention_dropout=0.0, residual_dropout=0.0)),
     "smollm3": (T.SmolLM3ForCausalLM, decoder(T.SmolLM3Config, num_hidden_layers=4, hidden_size=24, num_attention_heads=3,
                                               num_key_value_heads=1, head_dim=None)),
+    "stablelm": (T.StableLmForCausalLM, decoder(T.StableLmConfig, head_dim=None, **ODD, use_qkv_bias=True, rope_parameters=HALF_TURNS)),
+    "stablelm_parallel": (T.StableLmForCausalLM, decoder(T.StableLmConfig, head_dim=None, **ODD, use_parallel_residual=True,
+                                                         tie_word_embeddings=True, rope_parameters=dict(TURNS, partial_rotary_factor=0.25))),
+    "stablelm_classes": (T.StableLmForSequenceClassification, decoder(T.StableLmConfig, head_dim=None, **ODD, use_parallel_residual=True,
+                                                                      rope_parameters=HALF_TURNS)),
     "starcoder2": (T.Starcoder2ForCausalLM, decoder(T.Starcoder2Config, hidden_size=24, num_attention_heads=6, head_dim=None, sliding_window=3,
                                                     rope_parameters=dict(rope_type="default", rope_theta=10.0), initializer_range=0.1)),
     "starcoder2_plain": (T.Starcoder2ForCausalLM, decoder(T.Starcoder2Config, use_bias=False, tie_word_embeddings=False, hidden_act="silu")),
     "starcoder2_classes": (T.Starcoder2ForSequenceClassification, decoder(T.Starcoder2Config, num_hidden_layers=3,
                                                                                  rope_parameters=dict(rope_type="default", rope_theta=10.0))),
 }
-WITHOUT_DEFAULTS = ["bloom_classes", "falcon_classes", "gpt2_classes", "gpt_bigcode_classes", "gpt_neo_classes", "gptj_classes", "opt_classes", "phi_classes", "starcoder2_classes", "starcoder2_plain"]  # of config.json
+WITHOUT_DEFAULTS = ["bloom_classes", "cohere2", "falcon_classes", "glm4_classes", "gpt2_classes", "gpt_bigcode_classes", "gpt_neo_classes", "gptj_classes", "hunyuan_classes", "opt_classes", "phi_classes", "stablelm_classes", "starcoder2_classes", "starcoder2_plain"]  # of config.json
 
 
 for family, config in (("Bert", bert()), ("Roberta", roberta()), ("DistilBert", distilbert(qa_dropout=0.0)), ("Electra", electra()), ("Albert", albert()),

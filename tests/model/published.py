@@ -260,6 +260,61 @@ MBART = dict(_num_labels=3, activation_dropout=0.0, activation_function="gelu", 
              eos_token_id=2, forced_eos_token_id=2, id2label=THREE, init_std=0.02, is_encoder_decoder=True, max_position_embeddings=1024,
              model_type="mbart", normalize_before=True, normalize_embedding=True, num_hidden_layers=12, output_past=True, pad_token_id=1,
              scale_embedding=True, static_position_embeddings=False, vocab_size=250027)
+MINISTRAL = {**MISTRAL, **dict(architectures=["MinistralForCausalLM"], attention_dropout=0.0, head_dim=128, intermediate_size=12288,
+                               layer_types=(["full_attention"] + ["sliding_attention"] * 3) * 9, model_type="ministral", num_hidden_layers=36,
+                               rope_theta=100000000.0, sliding_window=32768, vocab_size=131072)}
+SEED_OSS = dict(architectures=["SeedOssForCausalLM"], attention_bias=True, attention_dropout=0.1, attention_out_bias=False, bos_token_id=0,
+                eos_token_id=2, head_dim=128, hidden_act="silu", hidden_size=5120, initializer_range=0.02, intermediate_size=27648,
+                max_position_embeddings=524288, mlp_bias=False, model_type="seed_oss", num_attention_heads=80, num_hidden_layers=64,
+                num_key_value_heads=8, pad_token_id=1, residual_dropout=0.1, rms_norm_eps=1e-06, rope_scaling=dict(rope_type="default"),
+                rope_theta=10000000.0, tie_word_embeddings=False, use_cache=True, vocab_size=155136)
+HUNYUAN = dict(architectures=["HunYuanDenseV1ForCausalLM"], attention_bias=False, attention_dropout=0.0, bos_token_id=120000, eod_token_id=120020,
+               eos_token_id=120020, head_dim=128, hidden_act="silu", hidden_size=2048, initializer_range=0.02, intermediate_size=6144,
+               max_position_embeddings=262144, mlp_bias=False, model_type="hunyuan_v1_dense", norm_type="rms", num_attention_heads=16,
+               num_hidden_layers=32, num_key_value_heads=4, pad_token_id=120002, pretraining_tp=1, rms_norm_eps=1e-05,
+               rope_scaling=dict(alpha=1000.0, beta_fast=32, beta_slow=1, factor=1.0, mscale=1.0, mscale_all_dim=1.0, type="dynamic"),
+               rope_theta=10000.0, tie_word_embeddings=True, use_cache=True, use_cla=False, use_qk_norm=True, vocab_size=120818)
+GLM = dict(architectures=["GlmForCausalLM"], attention_bias=True, attention_dropout=0.0, eos_token_id=[151329, 151336, 151338], head_dim=128,
+           hidden_act="silu", hidden_size=4096, initializer_range=0.02, intermediate_size=13696, max_position_embeddings=131072,
+           model_type="glm", num_attention_heads=32, num_hidden_layers=40, num_key_value_heads=2, pad_token_id=151329,
+           partial_rotary_factor=0.5, rms_norm_eps=1.5625e-07, rope_theta=10000.0, tie_word_embeddings=False, use_cache=True,
+           vocab_size=151552)
+COHERE = dict(architectures=["CohereForCausalLM"], attention_bias=False, attention_dropout=0.0, bos_token_id=5, eos_token_id=255001,
+              hidden_act="silu", hidden_size=4096, initializer_range=0.02, intermediate_size=14336, layer_norm_eps=1e-05, logit_scale=0.0625,
+              max_position_embeddings=8192, model_type="cohere", num_attention_heads=32, num_hidden_layers=32, num_key_value_heads=8,
+              pad_token_id=0, rope_theta=10000.0, use_cache=True, use_qk_norm=False, vocab_size=256000)
+COHERE2 = {**COHERE, **dict(_sliding_window_pattern=4, architectures=["Cohere2ForCausalLM"], cache_implementation="hybrid", head_dim=128,
+                            layer_switch=4, logit_scale=0.25, max_position_embeddings=132096, model_type="cohere2",
+                            order_of_interleaved_layers="local_attn_first", position_embedding_type="rope_gptj", rope_scaling=None,
+                            rope_theta=50000, rotary_pct=1.0, sliding_window=4096, sliding_window_pattern=4, use_embedding_sharing=True,
+                            use_gated_activation=True, use_parallel_block=True, use_parallel_embedding=True)}
+STABLELM = dict(architectures=["StableLmForCausalLM"], attention_dropout=0.0, bos_token_id=100257, eos_token_id=100257, hidden_act="silu",
+                hidden_dropout=0.0, hidden_size=2048, initializer_range=0.02, intermediate_size=5632, layer_norm_eps=1e-05,
+                max_position_embeddings=4096, model_type="stablelm", num_attention_heads=32, num_hidden_layers=24, num_key_value_heads=32,
+                partial_rotary_factor=0.25, qk_layernorm=False, rope_theta=10000, tie_word_embeddings=False, use_cache=True,
+                use_parallel_residual=False, use_qkv_bias=True, vocab_size=100352)
+EXAONE4 = dict(architectures=["Exaone4ForCausalLM"], attention_dropout=0.0, bos_token_id=1, eos_token_id=361, head_dim=64, hidden_act="silu",
+               hidden_size=2048, initializer_range=0.02, intermediate_size=4096, layer_types=["full_attention"] * 30,
+               max_position_embeddings=65536, model_type="exaone4", num_attention_heads=32, num_hidden_layers=30, num_key_value_heads=8,
+               pad_token_id=0, rms_norm_eps=1e-05, rope_theta=1000000, sliding_window=None, sliding_window_pattern=None,
+               rope_scaling=dict(factor=16.0, high_freq_factor=4.0, low_freq_factor=1.0, original_max_position_embeddings=8192,
+                                 rope_type="llama3"), tie_word_embeddings=True, use_cache=True, vocab_size=102400)
+EXAONE4_32B = {**EXAONE4, **dict(head_dim=128, hidden_size=5120, intermediate_size=27392, max_position_embeddings=131072,
+                                 layer_types=(["sliding_attention"] * 3 + ["full_attention"]) * 16, num_attention_heads=40, num_hidden_layers=64,
+                                 sliding_window=4096, sliding_window_pattern="LLLG", tie_word_embeddings=False)}
+ERNIE4_5 = dict(architectures=["Ernie4_5ForCausalLM"], bos_token_id=1, eos_token_id=2, head_dim=128, hidden_act="silu", hidden_size=1024,
+                intermediate_size=3072, max_position_embeddings=131072, model_type="ernie4_5", num_attention_heads=16, num_hidden_layers=18,
+                num_key_value_heads=2, pad_token_id=0, rms_norm_eps=1e-05, rope_scaling=None, rope_theta=500000, tie_word_embeddings=True,
+                use_bias=False, use_cache=False, vocab_size=103424)
+OLMO = dict(architectures=["OlmoForCausalLM"], attention_bias=False, attention_dropout=0.0, clip_qkv=None, eos_token_id=50279,
+            hidden_act="silu", hidden_size=2048, initializer_range=0.02, intermediate_size=8192, max_position_embeddings=2048,
+            model_type="olmo", num_attention_heads=16, num_hidden_layers=16, num_key_value_heads=16, pad_token_id=1, rope_scaling=None,
+            rope_theta=10000.0, tie_word_embeddings=True, use_cache=True, vocab_size=50304)
+OLMOE = dict(architectures=["OlmoeForCausalLM"], attention_bias=False, attention_dropout=0.0, clip_qkv=None, eos_token_id=50279,
+             hidden_act="silu", hidden_size=2048, initializer_range=0.02, intermediate_size=1024, max_position_embeddings=4096,
+             model_type="olmoe", norm_topk_prob=False, num_attention_heads=16, num_experts=64, num_experts_per_tok=8, num_hidden_layers=16,
+             num_key_value_heads=16, output_router_logits=False, pad_token_id=1, rope_scaling=None, rope_theta=10000.0,
+             router_aux_loss_coef=0.01, tie_word_embeddings=False, use_cache=True, vocab_size=50304)
 NO_LIMIT = 1 << 20
 # name: config.json as published, and the most tokens of an input that its tokenizer allows
 MODELS = {
@@ -337,6 +392,26 @@ MODELS = {
     "phi-2": (PHI2, 2048),
     "Phi-3-mini-4k-instruct": (PHI3, 4096),
     "OLMo-2-0425-1B": (OLMO2, 4096),
+    "Ministral-8B-Instruct-2410": (MINISTRAL, 32768),
+    "Seed-OSS-36B-Instruct": (SEED_OSS, 524288),
+    "Hunyuan-1.8B-Instruct": (HUNYUAN, 262144),
+    "glm-4-9b-chat-hf": (GLM, 131072),
+    "glm-edge-1.5b-chat": ({**GLM, "attention_bias": False, "eos_token_id": [59246, 59253, 59255], "hidden_size": 2048, "intermediate_size": 6144,
+                            "max_position_embeddings": 8192, "num_attention_heads": 16, "num_hidden_layers": 28, "num_key_value_heads": 4,
+                            "pad_token_id": 59246, "partial_rotary_factor": 1.0, "rms_norm_eps": 1e-05, "tie_word_embeddings": True,
+                            "vocab_size": 59264}, 8192),
+    "GLM-4-9B-0414": ({**GLM, "architectures": ["Glm4ForCausalLM"], "max_position_embeddings": 32768, "model_type": "glm4",
+                       "rms_norm_eps": 1e-05}, 32768),
+    "aya-23-8B": (COHERE, 8192),
+    "c4ai-command-r7b-12-2024": (COHERE2, 132096),
+    "stablelm-2-1_6b": (STABLELM, 4096),
+    "stablelm-zephyr-3b": ({**STABLELM, "bos_token_id": 0, "eos_token_id": 0, "hidden_size": 2560, "intermediate_size": 6912,
+                            "num_hidden_layers": 32, "use_qkv_bias": False, "vocab_size": 50304}, 4096),
+    "EXAONE-4.0-1.2B": (EXAONE4, 65536),
+    "EXAONE-4.0-32B": (EXAONE4_32B, 131072),
+    "ERNIE-4.5-0.3B-PT": (ERNIE4_5, 131072),
+    "OLMo-1B-hf": (OLMO, 2048),
+    "OLMoE-1B-7B-0924": (OLMOE, 4096),
     "t5-small": (T5, NO_LIMIT),
     "t5-3b": ({**T5, "d_ff": 16384, "d_kv": 128, "d_model": 1024, "num_heads": 32, "num_layers": 24}, NO_LIMIT),
     "flan-t5-base": (FLAN_T5, NO_LIMIT),
@@ -400,7 +475,7 @@ for name, (config, longest) in MODELS.items():
     cfg = T.CONFIG_MAPPING[config["model_type"]].from_dict(copy.deepcopy(config))  # it writes rope_theta into rope_scaling
     classes = {}
     own = config["architectures"][0]
-    prefix = re.match(r"[A-Za-z0-9]+?(?=For|LMHead|MTModel)", own)[0] + ("Text" if config["model_type"] == "gemma3_text" else "")
+    prefix = re.match(r"\w+?(?=For|LMHead|MTModel)", own)[0] + ("Text" if config["model_type"] == "gemma3_text" else "")
     classifier = prefix + "ForSequenceClassification"
     for cls in sorted({own} | ({classifier} if hasattr(T, classifier) else set())):
         with torch.device("meta"):

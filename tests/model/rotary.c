@@ -91,6 +91,25 @@ static void a_part_of_a_head_turns(void **state)
     json_decref(o);
 }
 
+/* An alpha of the type dynamic is a base of theta alpha^(d / (d - 2)), for an architecture that knows it. */
+static void an_alpha_is_another_base(void **state)
+{
+    (void)state;
+    struct snug_err err;
+    struct rotary r;
+    json_t *o =
+        json_pack("{s:f,s:{s:s,s:f}}", "rope_theta", 10000.0, "rope_scaling", "type", "dynamic", "alpha", 1000.0);
+    struct rotary_model m = {.head_size = 128, .theta = 2, .alpha = true};
+    assert_int_equal(rotary_read(o, "m", &m, &r, &err), SNUG_OK);
+    assert_int_equal(r.pairs, 64);
+    for (int i = 0; i < 64; i++)
+        assert_true(fabs(r.frequency[i] * pow(10000 * pow(1000, 128.0 / 126), i / 64.0) - 1) < 1e-12);
+    m.alpha = false;
+    assert_int_equal(rotary_read(o, "m", &m, &r, &err), SNUG_OK);
+    assert_true(fabs(r.frequency[63] * pow(10000, 63 / 64.0) - 1) < 1e-12);
+    json_decref(o);
+}
+
 static void what_is_not_known_is_refused(void **state)
 {
     (void)state;
@@ -123,8 +142,8 @@ static void what_is_not_known_is_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(frequencies_are_those_of_transformers),
-                                       cmocka_unit_test(a_part_of_a_head_turns),
-                                       cmocka_unit_test(what_is_not_known_is_refused)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(frequencies_are_those_of_transformers), cmocka_unit_test(a_part_of_a_head_turns),
+        cmocka_unit_test(an_alpha_is_another_base), cmocka_unit_test(what_is_not_known_is_refused)};
     return cmocka_run_group_tests_name("rotary", tests, NULL, NULL);
 }

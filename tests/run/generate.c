@@ -76,7 +76,19 @@ static void test_greedy(void **state)
                   {"gpt_bigcode_heads", 2},
                   {"marian", 0},
                   {"pegasus", 1},
-                  {"m2m_100", 2}};
+                  {"m2m_100", 2},
+                  {"cohere", 2},
+                  {"cohere2", 2},
+                  {"ernie4_5", 2},
+                  {"exaone4", 2},
+                  {"glm", 2},
+                  {"glm4", 2},
+                  {"hunyuan", 2},
+                  {"ministral", 2},
+                  {"olmo", 2},
+                  {"olmoe", 2},
+                  {"seed_oss", 2},
+                  {"stablelm", 2}};
     static const char *const at_once[] = {"1", "3", "8"};
     (void)state;
     for (size_t m = 0; m < sizeof models / sizeof *models; m++)

@@ -38,8 +38,8 @@ static int gemma_config(json_t *o, const char *path, struct model_config *c, str
 }
 
 /* What the later two have. */
-static int later_config(json_t *o, const char *path, struct model_config *c, double theta, int64_t full_every,
-                        struct snug_err *err)
+static int later_config(json_t *o, const char *path, struct model_config *c, double theta,
+                        struct decoder_windows windows, struct snug_err *err)
 {
     struct decoder_config *own = &c->own.decoder;
     double query = 256;
@@ -48,7 +48,7 @@ static int later_config(json_t *o, const char *path, struct model_config *c, dou
     TRY(config_act(o, path, "hidden_activation", ACT_gelu_tanh, &own->act, err));
     TRY(json_get_real(o, path, "query_pre_attn_scalar", false, 1e-9, 1e9, &query, err));
     own->score_scale = 1 / sqrt(query);
-    return decoder_windows(o, path, c, (struct decoder_windows){.full_every = full_every}, err);
+    return decoder_windows(o, path, c, windows, err);
 }
 
 /* A cap: null is none. */
@@ -65,18 +65,16 @@ static int gemma2_config(json_t *o, const char *path, struct model_config *c, st
     c->longest = 8192, own->kv_heads = 4, own->score_cap = 50, own->cap = 30;
     TRY(read_cap(o, path, "attn_logit_softcapping", &own->score_cap, err));
     TRY(read_cap(o, path, "final_logit_softcapping", &own->cap, err));
-    return later_config(o, path, c, 1e4, 2, err);
+    return later_config(o, path, c, 1e4, (struct decoder_windows){.full_every = 2}, err);
 }
 
 static int gemma3_config(json_t *o, const char *path, struct model_config *c, struct snug_err *err)
 {
     struct decoder_config *own = &c->own.decoder;
-    int64_t full_every = 6;
     c->longest = 131072, c->vocab_size = 262208, c->heads = 8;
     own->kv_heads = 4, own->head_norms = HEADS_EACH;
     TRY(read_cap(o, path, "final_logit_softcapping", &own->cap, err)); /* its attn_logit_softcapping nobody uses */
-    TRY(json_get_int(o, path, "sliding_window_pattern", false, 1, 1 << 30, &full_every, err));
-    TRY(later_config(o, path, c, 1e6, full_every, err));
+    TRY(later_config(o, path, c, 1e6, (struct decoder_windows){.full_every = 6, .patterned = true}, err));
     const struct rotary_model window = {.head_size = own->head_size,
                                         .positions = c->longest,
                                         .theta = 1e4,

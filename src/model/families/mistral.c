@@ -1,4 +1,5 @@
-/* Mistral (Jiang et al., arXiv 2310.06825) as transformers' modeling_mistral: Llama with a window. */
+/* Mistral (Jiang et al., arXiv 2310.06825) and Ministral (Mistral AI, 2024) as transformers' modeling_mistral and modeling_ministral: Llama
+ * with a window, in all layers or in some. */
 #include "model/decoder.h"
 
 static int config(json_t *o, const char *path, struct model_config *c, struct snug_err *err)
@@ -10,6 +11,9 @@ static int config(json_t *o, const char *path, struct model_config *c, struct sn
 }
 
 static const struct model_head heads[MODEL_COUNT] = DECODER_HEADS("Mistral");
+static const struct model_head ministral_heads[MODEL_COUNT] = DECODER_HEADS("Ministral");
 
 const struct model_arch arch_mistral =
     DECODER("mistral", "Mistral", heads, config, "q_proj,v_proj", "Mistral-7B-v0.1, Mistral-7B-Instruct-v0.3", NULL);
+const struct model_arch arch_ministral =
+    DECODER("ministral", "Ministral", ministral_heads, config, NULL, "Ministral-8B-Instruct-2410", NULL);

@@ -15,8 +15,7 @@ static int config(json_t *o, const char *path, struct model_config *c, struct sn
     TRY(decoder_windows(o, path, c, (struct decoder_windows){0}, err));
     TRY(experts_config(o, path, "num_experts", &own->experts, err));
     own->experts.intermediate_size = own->intermediate_size;
-    for (int64_t i = 0; i < c->layers; i++)
-        own->layer[i] |= LAYER_EXPERTS;
+    decoder_all_experts(c);
     return SNUG_OK;
 }
 

@@ -12,7 +12,8 @@ static int config(json_t *o, const char *path, struct model_config *c, struct sn
     struct decoder_config *own = &c->own.decoder;
     c->longest = 2048, c->untied = true;
     own->norms = &norms, own->products = &products;
-    own->layer_norms = own->parallel = own->qkv_bias = own->out_bias = own->mlp_bias = own->head_bias = true;
+    own->layer_norms = own->embedding_drops = own->parallel = own->qkv_bias = own->out_bias = own->mlp_bias =
+        own->head_bias = true;
     own->rotary_part = 0.5;
     TRY(decoder_config(o, path, c, 1e4, err));
     own->norm_eps = 1e-5; /* no key of Llama's */

@@ -6,7 +6,8 @@
 static int config(json_t *o, const char *path, struct model_config *c, struct snug_err *err)
 {
     struct decoder_config *own = &c->own.decoder;
-    c->longest = 4096, c->untied = true, own->norm_eps = 1e-5, own->fused = true, own->rotary_part = 1;
+    c->longest = 4096, c->untied = true, own->norm_eps = 1e-5, own->qkv_fused = own->mlp_fused = true,
+    own->rotary_part = 1;
     TRY(decoder_config(o, path, c, 1e4, err));
     return decoder_windows(o, path, c, (struct decoder_windows){0}, err);
 }

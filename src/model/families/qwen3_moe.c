@@ -3,8 +3,6 @@
 #include "model/decoder.h"
 #include "model/experts.h"
 
-static const struct expert_names names = {.block = "mlp", .gate = "gate_proj", .up = "up_proj", .down = "down_proj"};
-
 /* Which layers have experts: every decoder_sparse_step-th but for those in mlp_only_layers. */
 static int read_layers(json_t *o, const char *path, struct model_config *c, struct snug_err *err)
 {
@@ -36,7 +34,7 @@ static int config(json_t *o, const char *path, struct model_config *c, struct sn
     bool window = false;
     c->longest = 32768, c->untied = true, own->norm_eps = 1e-6, own->kv_heads = 4, own->window = 4096;
     own->head_norms = HEADS_EACH;
-    own->experts = (struct experts_config){.n = 128, .chosen = 8, .intermediate_size = 768, .names = &names};
+    own->experts = (struct experts_config){.n = 128, .chosen = 8, .intermediate_size = 768, .names = &experts_of_qwen};
     TRY(json_get_bool(o, path, "attention_bias", false, &own->qkv_bias, err));
     own->out_bias = own->qkv_bias;
     TRY(decoder_config(o, path, c, 1e4, err));

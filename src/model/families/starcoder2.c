@@ -10,7 +10,7 @@ static int config(json_t *o, const char *path, struct model_config *c, struct sn
     struct decoder_config *own = &c->own.decoder;
     bool biases = true;
     c->longest = 4096, c->init_std = 0.018042;
-    own->products = &products, own->layer_norms = true, own->kv_heads = 2;
+    own->products = &products, own->layer_norms = own->embedding_drops = true, own->kv_heads = 2;
     TRY(json_get_bool(o, path, "use_bias", false, &biases, err));
     own->qkv_bias = own->out_bias = own->mlp_bias = biases;
     TRY(decoder_config(o, path, c, 1e4, err));
