@@ -57,23 +57,34 @@ static int read_count(const char *text, int present, struct gpus *out, struct sn
     return SNUG_OK;
 }
 
-int options_gpus(const struct options *o, struct gpus *out, struct snug_err *err)
+static int read_gpus(const char *text, int present, struct gpus *out, struct snug_err *err)
 {
-    bool elsewhere = o->command == CMD_PLAN && (o->gpu || o->device_profile);
-    *out = (struct gpus){0};
-    if (!o->gpus)
-        return SNUG_OK;
-    if (!elsewhere)
-        TRY(backend_check(BACKEND_CUDA, err));
-    int present = elsewhere ? -1 : backend_cuda_count();
-    if (strchr(o->gpus, ','))
-        return read_list(o->gpus, present, out, err);
-    if (strcmp(o->gpus, "all"))
-        return read_count(o->gpus, present, out, err);
-    if (elsewhere)
+    if (strchr(text, ','))
+        return read_list(text, present, out, err);
+    if (strcmp(text, "all"))
+        return read_count(text, present, out, err);
+    if (present < 0)
         return err_set(err, SNUG_ERR_USAGE,
                        "--gpus all: a plan for GPUs that are elsewhere needs their number, such as 4");
     for (int i = 0; i < present; i++)
-        TRY(add(out, o->gpus, i, present, err));
+        TRY(add(out, text, i, present, err));
     return SNUG_OK;
+}
+
+int options_gpus(const struct options *o, struct gpus *out, struct snug_err *err)
+{
+    bool plans = o->command == CMD_PLAN, elsewhere = plans && (o->gpu || o->device_profile);
+    *out = (struct gpus){0};
+    if (!o->gpus)
+        return SNUG_OK;
+    int code = elsewhere ? SNUG_OK : backend_check(BACKEND_CUDA, err);
+    if (!code)
+        code = read_gpus(o->gpus, elsewhere ? -1 : backend_cuda_count(), out, err);
+    if (code == SNUG_ERR_ENV && plans)
+        err_set(
+            err, code,
+            "--gpus %s: this machine or this build of snug has not as many; to plan for GPUs that are elsewhere name "
+            "them, such as --gpu h100",
+            o->gpus);
+    return code;
 }

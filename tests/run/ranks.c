@@ -420,6 +420,8 @@ static void gpus_are_ranks(void **state)
     }
     expect_snug(2, said(), ARGS("plan", "--gpu", "h100", "--gpus", "2", "--ranks", "3"), way);
     assert_true(file_has(said(), "--ranks 3: --gpus 2 has one rank for each GPU, 2; leave --ranks out"));
+    expect_snug(4, said(), ARGS("plan", "--gpus", "1000"), way);
+    assert_true(file_has(said(), "--gpus 1000: this machine or this build of snug has not as many; to plan for GPUs"));
     expect_snug(2, said(), ARGS("plan", "--device", "cpu", "--gpus", "2"), way);
     assert_true(file_has(said(), "--gpus 2: --device cpu has no GPU"));
 }
