@@ -135,7 +135,7 @@ def bloom(**k):
 
 
 def falcon(**k):
-    return T.FalconConfig(**{**dict(vocab_size=V, hidden_size=16, num_hidden_layers=2, num_attention_heads=4, ffn_hidden_size=24,
+    return T.FalconConfig(**{**dict(vocab_size=V, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, ffn_hidden_size=24,
                                     max_position_embeddings=12, num_labels=3, pad_token_id=0, bos_token_id=1, eos_token_id=2), **k})
 
 
@@ -191,7 +191,7 @@ CASES = {
     "gpt2_scaled": (T.GPT2LMHeadModel, gpt2(scale_attn_weights=False, scale_attn_by_inverse_layer_idx=True, tie_word_embeddings=False,
                                             activation_function="silu")),
     "gpt2_classes": (T.GPT2ForSequenceClassification, gpt2()),
-    "gpt_bigcode": (T.GPTBigCodeForCausalLM, gpt2(T.GPTBigCodeConfig, n_head=4)),
+    "gpt_bigcode": (T.GPTBigCodeForCausalLM, gpt2(T.GPTBigCodeConfig, n_embd=32, n_head=4)),
     "gpt_bigcode_heads": (T.GPTBigCodeForCausalLM, gpt2(T.GPTBigCodeConfig, multi_query=False, scale_attn_weights=False, n_inner=None,
                                                         activation_function="gelu_fast")),
     "gpt_bigcode_classes": (T.GPTBigCodeForSequenceClassification, gpt2(T.GPTBigCodeConfig)),
@@ -207,7 +207,7 @@ CASES = {
     "falcon_groups_classes": (T.FalconForSequenceClassification, falcon(new_decoder_architecture=True, num_kv_heads=2, num_ln_in_parallel_attn=1)),
     "gptj": (T.GPTJForCausalLM, gpt2(T.GPTJConfig, rotary_dim=4)),
     "gptj_tied": (T.GPTJForCausalLM, gpt2(T.GPTJConfig, rotary_dim=8, n_inner=None, tie_word_embeddings=True)),
-    "gptj_classes": (T.GPTJForSequenceClassification, gpt2(T.GPTJConfig, n_embd=24, n_layer=3, rotary_dim=6)),
+    "gptj_classes": (T.GPTJForSequenceClassification, gpt2(T.GPTJConfig, n_embd=32, n_layer=3, rotary_dim=6)),
     "gpt_neox": (T.GPTNeoXForCausalLM, neox()),
     "gpt_neox_sequential": (T.GPTNeoXForCausalLM, neox(use_parallel_residual=False, attention_bias=False, tie_word_embeddings=True)),
     "gpt_neox_classes": (T.GPTNeoXForSequenceClassification, neox()),
