@@ -209,9 +209,9 @@ void ref_rotary(const struct args_rotary *a, const struct call *c)
 /* Element i of a head's gradient dy, rotated back. */
 static double rotated_back(const double *dy, const double *table, const struct rotary_shape *s, int64_t i)
 {
-    int64_t half = s->R / 2, distance = rotary_distance(s), pair = s->interleaved ? i / 2 : i % half;
     if (!table || i >= s->R)
         return dy[i];
+    int64_t half = s->R / 2, distance = rotary_distance(s), pair = s->interleaved ? i / 2 : i % half;
     return i == rotary_pair(s, pair) ? dy[i] * table[pair] + dy[i + distance] * table[pair + half]
                                      : dy[i] * table[pair] - dy[i - distance] * table[pair + half];
 }
