@@ -84,7 +84,7 @@ static int sum_of_tables(struct build *b, const struct encoder *e)
     positions.zero_row = c->first_position - 1; /* -1: none */
     struct op_embed n = {
         .ids = b->in.ids,
-        .table = WEIGHT(b, words, weight_of(b, e->words), DIM(c->vocab_size), DIM(E)),
+        .table = WEIGHT(b, words, weight_of(b, ENCODER_WORDS), DIM(c->vocab_size), DIM(E)),
         .ids3 = b->in.types,
         .table3 = b->in.types ? WEIGHT(b, b->normal, weight_of(b, e->types), DIM(c->type_vocab_size), DIM(E)) : 0};
     int places = c->own.encoder.no_positions
@@ -289,10 +289,15 @@ int encoder_answers(struct build *b, int v)
     return build_head_linear(b, v, "qa_outputs", b->c->hidden_size, b->c->num_labels, ACT_none);
 }
 
-int encoder_token_classifier(struct build *b, int v, double p, const char *labels)
+int encoder_tokens_behind_dropout(struct build *b, int v, double p)
 {
     v = build_dropout(b, v, b->in.coords, p);
-    return build_head_linear(b, v, labels, b->c->hidden_size, b->c->num_labels, ACT_none);
+    return build_head_linear(b, v, "classifier", b->c->hidden_size, b->c->num_labels, ACT_none);
+}
+
+int encoder_token_classifier(struct build *b, int v)
+{
+    return encoder_tokens_behind_dropout(b, v, build_p_classifier(b));
 }
 
 int encoder_masked_lm(struct build *b, int v, const struct encoder_mlm *m, enum act act)
@@ -303,8 +308,18 @@ int encoder_masked_lm(struct build *b, int v, const struct encoder_mlm *m, enum 
     v = build_head_linear(b, v, m->dense, b->c->hidden_size, E, act);
     struct norm_options norm = {.width = E, .eps = b->c->own.encoder.norm_eps, .head = true};
     v = build_norm(b, v, m->norm, norm).y;
-    struct op_linear decoder = {
-        .x = v, .w = graph_find(b->g, weight_of(b, m->words)), .b = WEIGHT(b, bias, m->bias, DIM(b->c->vocab_size))};
+    struct op_linear decoder = {.x = v,
+                                .w = graph_find(b->g, weight_of(b, ENCODER_WORDS)),
+                                .b = WEIGHT(b, bias, m->bias, DIM(b->c->vocab_size))};
     emit_linear(b->g, &decoder);
     return decoder.y;
 }
+
+int encoder_lm_head(struct build *b, int v)
+{
+    static const struct encoder_mlm head = {
+        .dense = "lm_head.dense", .norm = "lm_head.layer_norm", .bias = "lm_head.bias"};
+    return encoder_masked_lm(b, v, &head, ACT_gelu);
+}
+
+const char *const encoder_ignored[] = {"embeddings.position_ids", NULL};

@@ -8,11 +8,11 @@
 
 /* Behind the prefix of the base model, without ".weight" and ".bias". */
 struct encoder {
-    const char *words, *positions, *types, *norm; /* of the embeddings; norm NULL: there is none */
-    const char *tasks;                            /* where there is a task_vocab_size */
-    const char *projection;                       /* embedding_size to hidden_size */
-    const char *layer;                            /* before a layer's number; what follows stands behind it */
-    const char *inner;                            /* before the number of a layer within a group; NULL: no groups */
+    const char *positions, *types, *norm; /* of the embeddings; norm NULL: there is none */
+    const char *tasks;                    /* where there is a task_vocab_size */
+    const char *projection;               /* embedding_size to hidden_size */
+    const char *layer;                    /* before a layer's number; what follows stands behind it */
+    const char *inner;                    /* before the number of a layer within a group; NULL: no groups */
     /* The last is their product here, and in no file. query NULL: files have that one. */
     const char *query, *key, *value, *query_key_value;
     const char *attention, *attention_norm; /* the product behind attention, and the norm of that block */
@@ -32,11 +32,12 @@ struct encoder {
     int (*behind_first)(struct build *b, int entered, int v);
 };
 
+/* The words' table, of all families. */
+#define ENCODER_WORDS "embeddings.word_embeddings"
+
 /* clang-format off */
 /* What most families call their tables and products. */
-#define ENCODER_WORDS "embeddings.word_embeddings"
 #define ENCODER_NAMES                                                                                                  \
-    .words = ENCODER_WORDS,                                                                                            \
     .positions = "embeddings.position_embeddings",                                                                     \
     .types = "embeddings.token_type_embeddings",                                                                       \
     .layer = "encoder.layer",                                                                                          \
@@ -76,8 +77,9 @@ int encoder_classifier(struct build *b, int v, const char *dense, enum act act, 
 /* The same behind a dropout, under the names of RoBERTa's head: "classifier.dense", "classifier.out_proj". */
 int encoder_two_layer_classifier(struct build *b, int v, enum act act);
 
-/* Token classification: dropout with probability p, and the product for the labels of each token (T,labels). */
-int encoder_token_classifier(struct build *b, int v, double p, const char *labels);
+/* Token classification: dropout, the classifier's or with probability p, and the product for the labels of each token (T,labels). */
+int encoder_token_classifier(struct build *b, int v);
+int encoder_tokens_behind_dropout(struct build *b, int v, double p);
 
 /* Question answering: the product for start and end of an answer at each token (T,2). */
 int encoder_answers(struct build *b, int v);
@@ -86,8 +88,42 @@ int encoder_answers(struct build *b, int v);
  * input's embeddings, which has a bias of its own. Gives (T,V). */
 struct encoder_mlm {
     const char *dense, *norm, *bias; /* the last is a whole name */
-    const char *words;               /* as the encoder's */
 };
 int encoder_masked_lm(struct build *b, int v, const struct encoder_mlm *m, enum act act);
+
+/* RoBERTa's: "lm_head.dense" and so on. Its activation is GELU, whatever hidden_act says. */
+int encoder_lm_head(struct build *b, int v);
+
+/* The heads of a family; `its_weight` and `its_words` tell whether the classifier and the masked language model were trained. */
+#define ENCODER_HEADS(prefix, its_classifier, its_weight, its_masked_lm, its_words)                                    \
+    {                                                                                                                  \
+        [MODEL_SEQUENCE_CLASSIFICATION] = {.class_name = prefix "ForSequenceClassification",                           \
+                                           .weight = its_weight,                                                       \
+                                           .logits = its_classifier},                                                  \
+        [MODEL_MASKED_LM] = {.class_name = prefix "ForMaskedLM", .weight = its_words, .logits = its_masked_lm},        \
+        [MODEL_TOKEN_CLASSIFICATION] = {.class_name = prefix "ForTokenClassification",                                 \
+                                        .weight = "classifier.weight",                                                 \
+                                        .logits = encoder_token_classifier},                                           \
+        [MODEL_QUESTION_ANSWERING] = {                                                                                 \
+            .class_name = prefix "ForQuestionAnswering", .weight = "qa_outputs.weight", .logits = encoder_answers},    \
+    }
+
+/* clang-format off */
+/* Second names of the words' table and of the output's bias, which stand behind `head`. */
+#define ENCODER_TIED(prefix, head)                                                                                     \
+    {head ".decoder.weight", prefix ENCODER_WORDS ".weight"},                                                          \
+    {head ".decoder.bias", head ".bias"}
+/* clang-format on */
+
+extern const char *const encoder_ignored[]; /* of files: what is no weight */
+
+/* A row of model.c. */
+#define ENCODER(type, prefix, its_base, its_tied, its_heads, its_adapted, its_known, its_config, its_body)             \
+    {                                                                                                                  \
+        .model_type = type, .class_prefix = prefix, .positions_key = "max_position_embeddings",                        \
+        .base_prefix = its_base, .layer_prefix = "encoder.layer.", .tied = its_tied, .ignored = encoder_ignored,       \
+        .heads = its_heads, .adapted = its_adapted, .known = its_known, .refused = encoder_refused,                    \
+        .config = its_config, .body = its_body,                                                                        \
+    }
 
 #endif

@@ -2,10 +2,7 @@
  * share their weights, so that a weight's gradient is a sum over layers. There is no dropout behind the feed-forward block. */
 #include "model/encoder.h"
 
-#define WORDS "embeddings.word_embeddings"
-
-static const struct encoder albert = {.words = WORDS,
-                                      .positions = "embeddings.position_embeddings",
+static const struct encoder albert = {.positions = "embeddings.position_embeddings",
                                       .types = "embeddings.token_type_embeddings",
                                       .norm = "embeddings.LayerNorm",
                                       .projection = "encoder.embedding_hidden_mapping_in",
@@ -50,30 +47,14 @@ static int classifier(struct build *b, int v)
 static int masked_lm(struct build *b, int v)
 {
     static const struct encoder_mlm head = {
-        .dense = "predictions.dense", .norm = "predictions.LayerNorm", .bias = "predictions.bias", .words = WORDS};
+        .dense = "predictions.dense", .norm = "predictions.LayerNorm", .bias = "predictions.bias"};
     return encoder_masked_lm(b, v, &head, b->c->own.encoder.act);
 }
 
-static int token_classifier(struct build *b, int v)
-{
-    return encoder_token_classifier(b, v, build_p_classifier(b), "classifier");
-}
+static const struct model_head heads[MODEL_COUNT] =
+    ENCODER_HEADS("Albert", classifier, "classifier.weight", masked_lm, "predictions.dense.weight");
 
-static const struct model_head heads[MODEL_COUNT] = {
-    [MODEL_SEQUENCE_CLASSIFICATION] = {.class_name = "AlbertForSequenceClassification",
-                                       .weight = "classifier.weight",
-                                       .logits = classifier},
-    [MODEL_MASKED_LM] = {.class_name = "AlbertForMaskedLM", .weight = "predictions.dense.weight", .logits = masked_lm},
-    [MODEL_TOKEN_CLASSIFICATION] = {.class_name = "AlbertForTokenClassification",
-                                    .weight = "classifier.weight",
-                                    .logits = token_classifier},
-    [MODEL_QUESTION_ANSWERING] = {
-        .class_name = "AlbertForQuestionAnswering", .weight = "qa_outputs.weight", .logits = encoder_answers}};
-
-static const struct tied_name tied[] = {
-    {"predictions.decoder.weight", "albert." WORDS ".weight"}, {"predictions.decoder.bias", "predictions.bias"}, {0}};
-
-static const char *const ignored[] = {"embeddings.position_ids", NULL};
+static const struct tied_name tied[] = {ENCODER_TIED("albert.", "predictions"), {0}};
 
 const struct model_arch arch_albert = {.model_type = "albert",
                                        .known = "albert-base-v2, albert-xxlarge-v2",
@@ -82,7 +63,7 @@ const struct model_arch arch_albert = {.model_type = "albert",
                                        .base_prefix = "albert.",
                                        .layer_prefix = "encoder.albert_layer_groups.",
                                        .tied = tied,
-                                       .ignored = ignored,
+                                       .ignored = encoder_ignored,
                                        .heads = heads,
                                        .refused = encoder_refused,
                                        .config = config,

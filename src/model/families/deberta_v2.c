@@ -5,14 +5,12 @@
 #include <math.h>
 #include <string.h>
 
-#define WORDS "embeddings.word_embeddings"
 #define CONVOLUTION "deberta.encoder.conv"
 #define ATTENTION "deberta.encoder.layer.%d.attention.self."
 
 static int attend(struct build *b, int i, int qkv);
 
-static const struct encoder deberta = {.words = WORDS,
-                                       .positions = "embeddings.position_embeddings",
+static const struct encoder deberta = {.positions = "embeddings.position_embeddings",
                                        .types = "embeddings.token_type_embeddings",
                                        .norm = "embeddings.LayerNorm",
                                        .layer = "encoder.layer",
@@ -215,18 +213,16 @@ static int masked_lm(struct build *b, int v)
 {
     static const struct encoder_mlm legacy = {.dense = "cls.predictions.transform.dense",
                                               .norm = "cls.predictions.transform.LayerNorm",
-                                              .bias = "cls.predictions.bias",
-                                              .words = WORDS},
+                                              .bias = "cls.predictions.bias"},
                                     newer = {.dense = "lm_predictions.lm_head.dense",
                                              .norm = "lm_predictions.lm_head.LayerNorm",
-                                             .bias = "lm_predictions.lm_head.bias",
-                                             .words = WORDS};
+                                             .bias = "lm_predictions.lm_head.bias"};
     return encoder_masked_lm(b, v, b->c->newer_head ? &newer : &legacy, b->c->own.encoder.act);
 }
 
 static int token_classifier(struct build *b, int v)
 {
-    return encoder_token_classifier(b, v, build_p(b, b->c->dropout_hidden), "classifier");
+    return encoder_tokens_behind_dropout(b, v, build_p(b, b->c->dropout_hidden));
 }
 
 static const struct model_head heads[MODEL_COUNT] = {
@@ -243,11 +239,7 @@ static const struct model_head heads[MODEL_COUNT] = {
     [MODEL_QUESTION_ANSWERING] = {
         .class_name = "DebertaV2ForQuestionAnswering", .weight = "qa_outputs.weight", .logits = encoder_answers}};
 
-static const struct tied_name tied[] = {{"cls.predictions.decoder.weight", "deberta." WORDS ".weight"},
-                                        {"cls.predictions.decoder.bias", "cls.predictions.bias"},
-                                        {0}};
-
-static const char *const ignored[] = {"embeddings.position_ids", NULL};
+static const struct tied_name tied[] = {ENCODER_TIED("deberta.", "cls.predictions"), {0}};
 
 static int64_t hidden_size(const struct model_config *c)
 {
@@ -281,7 +273,7 @@ const struct model_arch arch_deberta_v2 = {
     .base_prefix = "deberta.",
     .layer_prefix = "encoder.layer.",
     .tied = tied,
-    .ignored = ignored,
+    .ignored = encoder_ignored,
     .heads = heads,
     .adapted = "query_proj,value_proj",
     .refused = refused,

@@ -3,10 +3,7 @@
 #include "model/encoder.h"
 #include "model/refused.h"
 
-#define WORDS "embeddings.word_embeddings"
-
-static const struct encoder distilbert = {.words = WORDS,
-                                          .positions = "embeddings.position_embeddings",
+static const struct encoder distilbert = {.positions = "embeddings.position_embeddings",
                                           .norm = "embeddings.LayerNorm",
                                           .layer = "transformer.layer",
                                           .query = "attention.q_lin",
@@ -65,14 +62,14 @@ static int classifier(struct build *b, int v)
 static int masked_lm(struct build *b, int v)
 {
     static const struct encoder_mlm head = {
-        .dense = "vocab_transform", .norm = "vocab_layer_norm", .bias = "vocab_projector.bias", .words = WORDS};
+        .dense = "vocab_transform", .norm = "vocab_layer_norm", .bias = "vocab_projector.bias"};
     return encoder_masked_lm(b, v, &head, b->c->own.encoder.act);
 }
 
 /* With the dropout of the layers: that of the configuration is of the sequences' classifier alone. */
 static int token_classifier(struct build *b, int v)
 {
-    return encoder_token_classifier(b, v, build_p(b, b->c->dropout_hidden), "classifier");
+    return encoder_tokens_behind_dropout(b, v, build_p(b, b->c->dropout_hidden));
 }
 
 /* Alone of its kind it has a dropout in front. */
@@ -94,9 +91,7 @@ static const struct model_head heads[MODEL_COUNT] = {
     [MODEL_QUESTION_ANSWERING] = {
         .class_name = "DistilBertForQuestionAnswering", .weight = "qa_outputs.weight", .logits = answers}};
 
-static const struct tied_name tied[] = {{"vocab_projector.weight", "distilbert." WORDS ".weight"}, {0}};
-
-static const char *const ignored[] = {"embeddings.position_ids", NULL};
+static const struct tied_name tied[] = {{"vocab_projector.weight", "distilbert." ENCODER_WORDS ".weight"}, {0}};
 
 static const struct refused refused[] = {
     {.key = "sinusoidal_pos_embds", .kind = REFUSED_TRUE},
@@ -111,7 +106,7 @@ const struct model_arch arch_distilbert = {
     .base_prefix = "distilbert.",
     .layer_prefix = "transformer.layer.",
     .tied = tied,
-    .ignored = ignored,
+    .ignored = encoder_ignored,
     .heads = heads,
     .refused = refused,
     .config = config,

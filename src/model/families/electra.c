@@ -32,43 +32,14 @@ static int masked_lm(struct build *b, int v)
 {
     static const struct encoder_mlm head = {.dense = "generator_predictions.dense",
                                             .norm = "generator_predictions.LayerNorm",
-                                            .bias = "generator_lm_head.bias",
-                                            .words = ENCODER_WORDS};
+                                            .bias = "generator_lm_head.bias"};
     return encoder_masked_lm(b, v, &head, ACT_gelu);
 }
 
-static int token_classifier(struct build *b, int v)
-{
-    return encoder_token_classifier(b, v, build_p_classifier(b), "classifier");
-}
-
-static const struct model_head heads[MODEL_COUNT] = {
-    [MODEL_SEQUENCE_CLASSIFICATION] = {.class_name = "ElectraForSequenceClassification",
-                                       .weight = "classifier.out_proj.weight",
-                                       .logits = classifier},
-    [MODEL_MASKED_LM] = {.class_name = "ElectraForMaskedLM",
-                         .weight = "generator_predictions.dense.weight",
-                         .logits = masked_lm},
-    [MODEL_TOKEN_CLASSIFICATION] = {.class_name = "ElectraForTokenClassification",
-                                    .weight = "classifier.weight",
-                                    .logits = token_classifier},
-    [MODEL_QUESTION_ANSWERING] = {
-        .class_name = "ElectraForQuestionAnswering", .weight = "qa_outputs.weight", .logits = encoder_answers}};
+static const struct model_head heads[MODEL_COUNT] =
+    ENCODER_HEADS("Electra", classifier, "classifier.out_proj.weight", masked_lm, "generator_predictions.dense.weight");
 
 static const struct tied_name tied[] = {{"generator_lm_head.weight", "electra." ENCODER_WORDS ".weight"}, {0}};
 
-static const char *const ignored[] = {"embeddings.position_ids", NULL};
-
-const struct model_arch arch_electra = {.model_type = "electra",
-                                        .known = "electra-small-discriminator, electra-base-generator",
-                                        .class_prefix = "Electra",
-                                        .positions_key = "max_position_embeddings",
-                                        .base_prefix = "electra.",
-                                        .layer_prefix = "encoder.layer.",
-                                        .tied = tied,
-                                        .ignored = ignored,
-                                        .heads = heads,
-                                        .adapted = "query,value",
-                                        .refused = encoder_refused,
-                                        .config = config,
-                                        .body = body};
+const struct model_arch arch_electra = ENCODER("electra", "Electra", "electra.", tied, heads, "query,value",
+                                               "electra-small-discriminator, electra-base-generator", config, body);

@@ -70,25 +70,13 @@ static int classifier(struct build *b, int v)
     return encoder_two_layer_classifier(b, v, ACT_tanh);
 }
 
-static int masked_lm(struct build *b, int v)
-{
-    static const struct encoder_mlm head = {
-        .dense = "lm_head.dense", .norm = "lm_head.layer_norm", .bias = "lm_head.bias", .words = ENCODER_WORDS};
-    return encoder_masked_lm(b, v, &head, ACT_gelu);
-}
-
-static int token_classifier(struct build *b, int v)
-{
-    return encoder_token_classifier(b, v, build_p_classifier(b), "classifier");
-}
-
 static const struct model_head heads[MODEL_COUNT] = {
     [MODEL_SEQUENCE_CLASSIFICATION] = {.class_name = "EsmForSequenceClassification",
                                        .weight = "classifier.out_proj.weight",
                                        .logits = classifier},
-    [MODEL_MASKED_LM] = {.class_name = "EsmForMaskedLM", .weight = "lm_head.dense.weight", .logits = masked_lm},
+    [MODEL_MASKED_LM] = {.class_name = "EsmForMaskedLM", .weight = "lm_head.dense.weight", .logits = encoder_lm_head},
     [MODEL_TOKEN_CLASSIFICATION] = {
-        .class_name = "EsmForTokenClassification", .weight = "classifier.weight", .logits = token_classifier}};
+        .class_name = "EsmForTokenClassification", .weight = "classifier.weight", .logits = encoder_token_classifier}};
 
 static const struct tied_name tied[] = {{"lm_head.decoder.weight", "esm." ENCODER_WORDS ".weight"}, {0}};
 

@@ -4,8 +4,6 @@
 
 #include <math.h>
 
-#define WORDS "embeddings.word_embeddings"
-
 enum { BUCKETS = 32, FURTHEST = 128, PAD = 1 }; /* of the class: no key of config.json changes them */
 
 /* All layers share the table. */
@@ -21,8 +19,7 @@ static int attend(struct build *b, int i, int qkv)
     return build_general_attention(b, qkv, o);
 }
 
-static const struct encoder mpnet = {.words = WORDS,
-                                     .positions = "embeddings.position_embeddings",
+static const struct encoder mpnet = {.positions = "embeddings.position_embeddings",
                                      .norm = "embeddings.LayerNorm",
                                      .layer = "encoder.layer",
                                      .query = "attention.attn.q",
@@ -57,34 +54,10 @@ static int classifier(struct build *b, int v)
     return encoder_two_layer_classifier(b, v, ACT_tanh);
 }
 
-/* Its activation is GELU, whatever hidden_act says. */
-static int masked_lm(struct build *b, int v)
-{
-    static const struct encoder_mlm head = {
-        .dense = "lm_head.dense", .norm = "lm_head.layer_norm", .bias = "lm_head.bias", .words = WORDS};
-    return encoder_masked_lm(b, v, &head, ACT_gelu);
-}
+static const struct model_head heads[MODEL_COUNT] =
+    ENCODER_HEADS("MPNet", classifier, "classifier.out_proj.weight", encoder_lm_head, "lm_head.dense.weight");
 
-static int token_classifier(struct build *b, int v)
-{
-    return encoder_token_classifier(b, v, build_p_classifier(b), "classifier");
-}
-
-static const struct model_head heads[MODEL_COUNT] = {
-    [MODEL_SEQUENCE_CLASSIFICATION] = {.class_name = "MPNetForSequenceClassification",
-                                       .weight = "classifier.out_proj.weight",
-                                       .logits = classifier},
-    [MODEL_MASKED_LM] = {.class_name = "MPNetForMaskedLM", .weight = "lm_head.dense.weight", .logits = masked_lm},
-    [MODEL_TOKEN_CLASSIFICATION] = {.class_name = "MPNetForTokenClassification",
-                                    .weight = "classifier.weight",
-                                    .logits = token_classifier},
-    [MODEL_QUESTION_ANSWERING] = {
-        .class_name = "MPNetForQuestionAnswering", .weight = "qa_outputs.weight", .logits = encoder_answers}};
-
-static const struct tied_name tied[] = {
-    {"lm_head.decoder.weight", "mpnet." WORDS ".weight"}, {"lm_head.decoder.bias", "lm_head.bias"}, {0}};
-
-static const char *const ignored[] = {"embeddings.position_ids", NULL};
+static const struct tied_name tied[] = {ENCODER_TIED("mpnet.", "lm_head"), {0}};
 
 static const struct refused refused[] = {
     ENCODER_REFUSED,
@@ -100,7 +73,7 @@ const struct model_arch arch_mpnet = {.model_type = "mpnet",
                                       .base_prefix = "mpnet.",
                                       .layer_prefix = "encoder.layer.",
                                       .tied = tied,
-                                      .ignored = ignored,
+                                      .ignored = encoder_ignored,
                                       .heads = heads,
                                       .refused = refused,
                                       .config = config,

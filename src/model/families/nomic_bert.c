@@ -2,8 +2,7 @@
  * feed-forward block, and no biases of the layers' products. Names are those of files; the class has others of its own in memory. */
 #include "model/encoder.h"
 
-static const struct encoder nomic_bert = {.words = ENCODER_WORDS,
-                                          .types = "embeddings.token_type_embeddings",
+static const struct encoder nomic_bert = {.types = "embeddings.token_type_embeddings",
                                           .norm = "emb_ln",
                                           .layer = "encoder.layers",
                                           .query_key_value = "attn.Wqkv",
@@ -43,14 +42,8 @@ static int masked_lm(struct build *b, int v)
 {
     static const struct encoder_mlm head = {.dense = "cls.predictions.transform.dense",
                                             .norm = "cls.predictions.transform.layer_norm",
-                                            .bias = "cls.predictions.bias",
-                                            .words = ENCODER_WORDS};
+                                            .bias = "cls.predictions.bias"};
     return encoder_masked_lm(b, v, &head, b->c->own.encoder.act);
-}
-
-static int token_classifier(struct build *b, int v)
-{
-    return encoder_token_classifier(b, v, build_p_classifier(b), "classifier");
 }
 
 static const struct model_head heads[MODEL_COUNT] = {
@@ -60,12 +53,11 @@ static const struct model_head heads[MODEL_COUNT] = {
     [MODEL_MASKED_LM] = {.class_name = "NomicBertForMaskedLM",
                          .weight = "cls.predictions.transform.dense.weight",
                          .logits = masked_lm},
-    [MODEL_TOKEN_CLASSIFICATION] = {
-        .class_name = "NomicBertForTokenClassification", .weight = "classifier.weight", .logits = token_classifier}};
+    [MODEL_TOKEN_CLASSIFICATION] = {.class_name = "NomicBertForTokenClassification",
+                                    .weight = "classifier.weight",
+                                    .logits = encoder_token_classifier}};
 
-static const struct tied_name tied[] = {{"cls.predictions.decoder.weight", "nomic_bert." ENCODER_WORDS ".weight"},
-                                        {"cls.predictions.decoder.bias", "cls.predictions.bias"},
-                                        {0}};
+static const struct tied_name tied[] = {ENCODER_TIED("nomic_bert.", "cls.predictions"), {0}};
 
 static const char *const ignored[] = {"embeddings.position_ids", "inv_freq", NULL};
 

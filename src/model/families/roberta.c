@@ -51,33 +51,8 @@ static int classifier(struct build *b, int v)
     return encoder_two_layer_classifier(b, v, ACT_tanh);
 }
 
-/* Its activation is GELU, whatever hidden_act says. */
-static int masked_lm(struct build *b, int v)
-{
-    static const struct encoder_mlm head = {
-        .dense = "lm_head.dense", .norm = "lm_head.layer_norm", .bias = "lm_head.bias", .words = ENCODER_WORDS};
-    return encoder_masked_lm(b, v, &head, ACT_gelu);
-}
-
-static int token_classifier(struct build *b, int v)
-{
-    return encoder_token_classifier(b, v, build_p_classifier(b), "classifier");
-}
-
 #define HEADS(prefix)                                                                                                  \
-    {                                                                                                                  \
-        [MODEL_SEQUENCE_CLASSIFICATION] = {.class_name = prefix "ForSequenceClassification",                           \
-                                           .weight = "classifier.out_proj.weight",                                     \
-                                           .logits = classifier},                                                      \
-        [MODEL_MASKED_LM] = {.class_name = prefix "ForMaskedLM",                                                       \
-                             .weight = "lm_head.dense.weight",                                                         \
-                             .logits = masked_lm},                                                                     \
-        [MODEL_TOKEN_CLASSIFICATION] = {.class_name = prefix "ForTokenClassification",                                 \
-                                        .weight = "classifier.weight",                                                 \
-                                        .logits = token_classifier},                                                   \
-        [MODEL_QUESTION_ANSWERING] = {                                                                                 \
-            .class_name = prefix "ForQuestionAnswering", .weight = "qa_outputs.weight", .logits = encoder_answers},    \
-    }
+    ENCODER_HEADS(prefix, classifier, "classifier.out_proj.weight", encoder_lm_head, "lm_head.dense.weight")
 static const struct model_head roberta_heads[MODEL_COUNT] = HEADS("Roberta");
 static const struct model_head camembert_heads[MODEL_COUNT] = HEADS("Camembert");
 static const struct model_head data2vec_text_heads[MODEL_COUNT] = HEADS("Data2VecText");
@@ -85,35 +60,22 @@ static const struct model_head prelayernorm_heads[MODEL_COUNT] = HEADS("RobertaP
 static const struct model_head xlm_roberta_heads[MODEL_COUNT] = HEADS("XLMRoberta");
 static const struct model_head xl_heads[MODEL_COUNT] = HEADS("XLMRobertaXL");
 
-#define TIED(prefix)                                                                                                   \
-    {"lm_head.decoder.weight", prefix ENCODER_WORDS ".weight"},                                                        \
-    {                                                                                                                  \
-        "lm_head.decoder.bias", "lm_head.bias"                                                                         \
-    }
-static const struct tied_name roberta_tied[] = {TIED("roberta."), {0}};
-static const struct tied_name data2vec_text_tied[] = {TIED("data2vec_text."), {0}};
-static const struct tied_name prelayernorm_tied[] = {TIED("roberta_prelayernorm."), {0}};
+static const struct tied_name roberta_tied[] = {ENCODER_TIED("roberta.", "lm_head"), {0}};
+static const struct tied_name data2vec_text_tied[] = {ENCODER_TIED("data2vec_text.", "lm_head"), {0}};
+static const struct tied_name prelayernorm_tied[] = {ENCODER_TIED("roberta_prelayernorm.", "lm_head"), {0}};
 
-static const char *const ignored[] = {"embeddings.position_ids", NULL};
-
-#define ARCH(type, prefix, its_base, its_tied, its_heads, its_adapted, its_known, its_config, its_body)                \
-    {                                                                                                                  \
-        .model_type = type, .class_prefix = prefix, .positions_key = "max_position_embeddings",                        \
-        .base_prefix = its_base, .layer_prefix = "encoder.layer.", .tied = its_tied, .ignored = ignored,               \
-        .heads = its_heads, .adapted = its_adapted, .known = its_known, .refused = encoder_refused,                    \
-        .config = its_config, .body = its_body,                                                                        \
-    }
 const struct model_arch arch_roberta =
-    ARCH("roberta", "Roberta", "roberta.", roberta_tied, roberta_heads, "query,value",
-         "roberta-base, roberta-large, distilroberta-base", config, body);
+    ENCODER("roberta", "Roberta", "roberta.", roberta_tied, roberta_heads, "query,value",
+            "roberta-base, roberta-large, distilroberta-base", config, body);
 const struct model_arch arch_camembert =
-    ARCH("camembert", "Camembert", "roberta.", roberta_tied, camembert_heads, NULL, "camembert-base", config, body);
-const struct model_arch arch_data2vec_text = ARCH("data2vec-text", "Data2VecText", "data2vec_text.", data2vec_text_tied,
-                                                  data2vec_text_heads, NULL, "data2vec-text-base", config, body);
+    ENCODER("camembert", "Camembert", "roberta.", roberta_tied, camembert_heads, NULL, "camembert-base", config, body);
+const struct model_arch arch_data2vec_text =
+    ENCODER("data2vec-text", "Data2VecText", "data2vec_text.", data2vec_text_tied, data2vec_text_heads, NULL,
+            "data2vec-text-base", config, body);
 const struct model_arch arch_roberta_prelayernorm =
-    ARCH("roberta-prelayernorm", "RobertaPreLayerNorm", "roberta_prelayernorm.", prelayernorm_tied, prelayernorm_heads,
-         NULL, "efficient_mlm_m0.40", config, prelayernorm_body);
-const struct model_arch arch_xlm_roberta = ARCH("xlm-roberta", "XLMRoberta", "roberta.", roberta_tied,
-                                                xlm_roberta_heads, "query,value", "xlm-roberta-base", config, body);
-const struct model_arch arch_xlm_roberta_xl = ARCH("xlm-roberta-xl", "XLMRobertaXL", "roberta.", roberta_tied, xl_heads,
-                                                   NULL, "xlm-roberta-xl", xl_config, xl_body);
+    ENCODER("roberta-prelayernorm", "RobertaPreLayerNorm", "roberta_prelayernorm.", prelayernorm_tied,
+            prelayernorm_heads, NULL, "efficient_mlm_m0.40", config, prelayernorm_body);
+const struct model_arch arch_xlm_roberta = ENCODER("xlm-roberta", "XLMRoberta", "roberta.", roberta_tied,
+                                                   xlm_roberta_heads, "query,value", "xlm-roberta-base", config, body);
+const struct model_arch arch_xlm_roberta_xl = ENCODER("xlm-roberta-xl", "XLMRobertaXL", "roberta.", roberta_tied,
+                                                      xl_heads, NULL, "xlm-roberta-xl", xl_config, xl_body);
