@@ -9,6 +9,8 @@ import fnmatch, json, os, sys
 import torch, transformers as T
 from safetensors.torch import save_file
 
+from as_saved import tensors_as_saved
+
 T.logging.set_verbosity_error()
 here = os.path.dirname(os.path.abspath(__file__))
 wanted = sys.argv[1:]
@@ -410,39 +412,6 @@ def in_file(cfg, name):
     return "embed_out.weight" if cfg.model_type == "gpt_neox" and name == "lm_head.weight" else name
 
 
-def experts_in_file(cfg, e):
-    """transformers 5 has the weights of all experts as one; files have those of each."""
-    names = ("w1", "w3", "w2") if cfg.model_type == "mixtral" else ("gate_proj", "up_proj", "down_proj")
-    out = {}
-    for n, v in e.items():
-        n = n.replace(".mlp.", ".block_sparse_moe.") if cfg.model_type == "mixtral" else n
-        layer, found, what = n.partition(".experts.")
-        for i, w in enumerate(v if found else []):
-            parts = [(names[2], w)] if what == "down_proj" else zip(names, w.chunk(2))
-            out.update({f"{layer}.experts.{i}.{part}.weight": x for part, x in parts})
-        if not found:
-            out[n] = v
-    return out
-
-
-NOMIC = (("layers.", "encoder.layers."), ("embeddings.LayerNorm", "emb_ln"), ("post_attention_layernorm", "norm1"), ("post_mlp_layernorm", "norm2"),
-         ("self_attn.o_proj", "attn.out_proj"), ("gate_proj", "fc12"), ("up_proj", "fc11"), ("down_proj", "fc2"))
-
-
-def nomic_in_file(e):
-    """transformers 5 has names of its own for Nomic BERT's weights, and queries, keys and values apart."""
-    out = {}
-    for n, v in e.items():
-        if ".self_attn.q_proj." in n:
-            v = torch.cat([e[n.replace("q_proj", p)] for p in ("q_proj", "k_proj", "v_proj")])
-            n = n.replace("self_attn.q_proj", "attn.Wqkv")
-        for own, file in NOMIC:
-            n = n.replace(own, file)
-        if ".k_proj." not in n and ".v_proj." not in n:
-            out[n] = v
-    return out
-
-
 def untie(model):
     """transformers 5 makes a T5 model with tied embeddings, whatever its configuration says; a folder with lm_head.weight is not tied."""
     model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.detach() * 0.2)
@@ -586,7 +555,7 @@ def golden(name, cls, cfg, seed):
     out.loss.backward()
     e = {"logits": out.logits.detach(), "loss": out.loss.detach().reshape(1)}
     e.update({"grad." + in_file(cfg, n): p.grad for n, p in model.named_parameters() if p.grad is not None})
-    e = nomic_in_file(e) if cfg.model_type == "nomic_bert" else experts_in_file(cfg, e)
+    e = tensors_as_saved(cfg.model_type, e)
     if name.endswith("_balanced"):
         e.update(row_by_row(model, d))
         e.update(expert_shares(model, d))

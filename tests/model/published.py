@@ -1,10 +1,13 @@
 """Records which weights transformers gives well-known models: from their published config.json, for each class the number of parameters,
 the names and shapes of weights (of the layers the first alone), and which of them its Trainer does not decay.
 Run with: python published.py, which writes published.json. No weights are made or fetched."""
-import copy, json, os, re
+import copy, json, os, re, sys
 import torch, transformers as T
 
 here = os.path.dirname(os.path.abspath(__file__))
+sys.path.append(here + "/../golden")
+from as_saved import tensors_as_saved
+
 ROBERTA = dict(architectures=["RobertaForMaskedLM"], attention_probs_dropout_prob=0.1, bos_token_id=0, eos_token_id=2, hidden_act="gelu",
                hidden_dropout_prob=0.1, hidden_size=768, initializer_range=0.02, intermediate_size=3072, layer_norm_eps=1e-05,
                max_position_embeddings=514, model_type="roberta", num_attention_heads=12, num_hidden_layers=12, pad_token_id=1,
@@ -435,41 +438,6 @@ MODELS = {
 BESIDE = ("model.vision_tower.", "model.multi_modal_projector.", "esm.contact_head.")  # what is taken over as it is
 
 
-def experts_in_file(config, weights):
-    """transformers 5 has the weights of all experts as one; files have those of each."""
-    mixtral, out = config["model_type"] == "mixtral", {}
-    for name, p in weights.items():
-        name = name.replace(".mlp.", ".block_sparse_moe.") if mixtral else name
-        layer, found, what = name.partition(".experts.")
-        for e in range(p.shape[0] if found else 0):
-            gate, up, down = ("w1", "w3", "w2") if mixtral else ("gate_proj", "up_proj", "down_proj")
-            parts = {down: p[e]} if what == "down_proj" else dict(zip((gate, up), p[e].chunk(2)))
-            out.update({f"{layer}.experts.{e}.{part}.weight": w for part, w in parts.items()})
-        if not found:
-            out[name] = p
-    return out
-
-
-NOMIC_NAMES = (("layers.", "encoder.layers."), ("embeddings.LayerNorm", "emb_ln"), ("post_attention_layernorm", "norm1"),
-               ("post_mlp_layernorm", "norm2"), ("self_attn.o_proj", "attn.out_proj"), ("gate_proj", "fc12"), ("up_proj", "fc11"), ("down_proj", "fc2"))
-
-
-def in_file(config, weights):
-    """Of Nomic BERT transformers 5 has names of its own, and queries, keys and values apart."""
-    if config["model_type"] != "nomic_bert":
-        return experts_in_file(config, weights)
-    out = {}
-    for name, p in weights.items():
-        if ".self_attn.q_proj." in name:
-            p = torch.cat([p] * 3)
-            name = name.replace("self_attn.q_proj", "attn.Wqkv")
-        for own, file in NOMIC_NAMES:
-            name = name.replace(own, file)
-        if ".k_proj." not in name and ".v_proj." not in name:
-            out[name] = p
-    return out
-
-
 out = {}
 for name, (config, longest) in MODELS.items():
     cfg = T.CONFIG_MAPPING[config["model_type"]].from_dict(copy.deepcopy(config))  # it writes rope_theta into rope_scaling
@@ -490,7 +458,7 @@ for name, (config, longest) in MODELS.items():
         ps = {saved_as.get(n, n): p for n, p in model.named_parameters() if not n.startswith(BESIDE) and p.requires_grad}  # without sines
         own_names = dict(model.named_parameters())  # of a tied weight the first, by which the Trainer goes
         decayed = {saved_as.get(n, n) for n in T.Trainer.get_decay_parameter_names(None, model) if n in own_names} & ps.keys()
-        ps, decayed = in_file(config, ps), set(in_file(config, {n: ps[n] for n in decayed}))
+        ps, decayed = tensors_as_saved(config["model_type"], ps), set(tensors_as_saved(config["model_type"], {n: ps[n] for n in decayed}))
         first = {n: p for n, p in ps.items() if not re.search(r"\.[1-9]\d*\.", n)}
         classes[cls] = {"parameters": sum(p.numel() for p in ps.values()), "tensors": len(ps),
                         "weights": {n: list(p.shape) for n, p in first.items()}, "not_decayed": [n for n in first if n not in decayed]}
