@@ -157,16 +157,15 @@ OP(rotary_table, IN(positions) IN(frequencies) F32(table), REAL(factor), NONE,
 OP(rotary, IN(qkv) OPT(table) OPT(q_gamma) OPT(k_gamma) OUT(y) MAYBE(rstd),
    INT(heads) INT(kv_heads) REAL(eps) FLAG(one_plus) FLAG(by_group) FLAG(interleaved), DIFF,
    "of q and k: RMS norm of each head, or of all heads together, where there are gammas; then the rotation by the "
-   "table of a head's first entries in pairs (i, i + R/2), or (2i, 2i + 1) with interleaved; v as it is; by_group: "
-   "qkv has for each key head its queries, then the key and the value, where y has all queries, all keys, all values")
+   "table of a head's first entries in pairs (i, i + R/2), or (2i, 2i + 1) with interleaved. v stays as it is. With "
+   "by_group qkv has for each key head its queries, the key and the value. y has all queries, all keys, all values")
 OP(rotary_bwd, IN(dy) OPT(table) OPT(qkv) OPT(q_gamma) OPT(k_gamma) OPT(rstd) ACC(dqkv) ACC(dq_gamma) ACC(dk_gamma),
    INT(heads) INT(kv_heads) FLAG(one_plus) FLAG(by_group) FLAG(interleaved), NONE, "the gradient of rotary")
 OP(dropout, IN(x) IN(coords) IN(rng) OUT(y), REAL(p) INT(site), DIFF, "y = x * mask / (1-p)")
 OP(dropout_bwd, IN(dy) IN(coords) IN(rng) ACC(dx), REAL(p) INT(site), NONE, "dx = dy * mask / (1-p)")
 OP(mask_dropout, IN(x) IN(ids) IN(cu) OUT(y), INT(token) REAL(kept), DIFF,
-   "y[n] = 0 where ids[n] = token, else x[n] kept r / (r - m), of the r rows of its sequence m having that id; only "
-   "this "
-   "node reads x")
+   "y[n] = 0 where ids[n] = token, else x[n] kept r / (r - m), where m of the sequence's r rows have that id; only "
+   "this node reads x")
 OP(scale, IN(x) OUT(y), REAL(by), DIFF, "y = x by; only this node reads x")
 OP(dora_norm, IN(w) IN(a) IN(b) F32(norm), REAL(scale) FLAG(in_out), NONE,
    "norm[o] = the length of row o of w + scale b a: of a weight with its adapter; w is (O,I), or (I,O) when in_out")

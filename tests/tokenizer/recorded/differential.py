@@ -4,7 +4,8 @@
     pip install tokenizers
     python3 differential.py [FILE ...] --snug build/snug [--generated 1000000 [--seed 1]] [--code-points] --model DIR [DIR ...]
 
-DIR holds a tokenizer.json. FILE is a .csv with a column "text", a .json with lists of [text, label], or lines of text.
+DIR holds a tokenizer.json, or the files of a class of transformers that has none, such as MarianTokenizer: then it is that class that is
+compared with (pip install transformers sentencepiece), by the ids of sources. FILE is a .csv with a column "text", a .json with lists of [text, label], or lines of text.
 --code-points tries every code point alone, between letters, and with accents. Prints a line for each source, the first
 differences, and the CPU seconds of one thread: of tokenizers those of encode_batch, the texts being there; of snug those of the
 whole command, with reading the lines and printing the ids as JSON. Exits with 1 if anything differs.
@@ -21,6 +22,7 @@ import resource
 import subprocess
 import sys
 import time
+import types
 
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ["RAYON_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"
@@ -67,14 +69,37 @@ def generated_texts(n, tokenizer, seed=1):
         yield "".join(c for c in text if c != "\n" and not 0xD800 <= ord(c) < 0xE000)
 
 
+class OfTransformers:
+    """A class of transformers, as one of tokenizers."""
+
+    def __init__(self, model):
+        from transformers import AutoTokenizer
+
+        self.tokenizer = AutoTokenizer.from_pretrained(model)
+        self.get_vocab = self.tokenizer.get_vocab
+
+    def encode_batch(self, texts):
+        return [types.SimpleNamespace(ids=ids, type_ids=[0] * len(ids)) for ids in self.tokenizer(texts)["input_ids"]]
+
+    def decode_batch(self, rows, skip_special_tokens):
+        return [self.tokenizer.decode(ids, skip_special_tokens=skip_special_tokens) for ids in rows]
+
+
+def open_tokenizer(model):
+    if not os.path.exists(f"{model}/tokenizer.json"):
+        return OfTransformers(model)
+    tokenizer = Tokenizer.from_file(f"{model}/tokenizer.json")
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer
+
+
 class Comparison:
     def __init__(self, snug, model):
         self.name = os.path.basename(model.rstrip("/"))
         self.command = [snug, "tokenize", "--model", model, "--json"]
         self.seconds = {"tokenizers": 0.0, "snug": 0.0}
-        self.tokenizer = Tokenizer.from_file(f"{model}/tokenizer.json")
-        self.tokenizer.no_truncation()
-        self.tokenizer.no_padding()
+        self.tokenizer = open_tokenizer(model)
         self.differences = 0
 
     def snug(self, lines, *more):
