@@ -48,7 +48,7 @@ struct backend_facts {
     /* What the precision pass makes of a float that it does not narrow: F32, and F64 on the reference. */
     enum dtype float_type;
     int64_t align;         /* of values in the arena, in bytes: a power of two, at least 64 */
-    unsigned narrow_types; /* bit d: the precision pass may narrow to dtype d */
+    unsigned narrow_types; /* bit d: the precision pass may narrow to dtype d; of F8_E4M3: linear_fp8 is known */
     bool tf32;             /* knows products in tf32 */
     bool narrow_bias;      /* linear takes a bias of y's type as well as of F32 */
     bool host_memory;      /* the arena is the host's own memory, and the host's processors do the work */

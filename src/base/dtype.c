@@ -1,5 +1,6 @@
 #include "base/dtype.h"
 
+#include <math.h>
 #include <string.h>
 
 static const struct {
@@ -84,6 +85,33 @@ uint16_t fp16_from_float(float x)
     a += 0.5f; /* the subnormal grid of fp16 is the float grid just above one half */
     memcpy(&u, &a, 4);
     return (uint16_t)(sign | (u - 0x3F000000));
+}
+
+float e4m3_to_float(uint8_t bits)
+{
+    int exponent = bits >> 3 & 15, fraction = bits & 7;
+    float magnitude = (bits & 127) == 127 ? NAN
+                      : exponent          ? ldexpf((float)(8 + fraction), exponent - 10)
+                                          : ldexpf((float)fraction, -9);
+    return bits & 128 ? -magnitude : magnitude;
+}
+
+uint8_t e4m3_from_float(float x)
+{
+    uint32_t u;
+    memcpy(&u, &x, 4);
+    uint32_t sign = u >> 24 & 0x80, magnitude = u & 0x7FFFFFFF;
+    if (magnitude > 0x7F800000)
+        return (uint8_t)(sign | 0x7F);
+    if (magnitude >= 0x43E00000) /* 448 */
+        return (uint8_t)(sign | 0x7E);
+    if (magnitude >= 0x3C800000) /* 2^-6, the smallest normal one */
+        return (uint8_t)(sign | ((magnitude - 0x3C000000 + 0x7FFFF + (magnitude >> 20 & 1)) >> 20));
+    float a;
+    memcpy(&a, &magnitude, 4);
+    a += 0x1p14f; /* the float grid just above it is that of the subnormals, 2^-9 */
+    memcpy(&u, &a, 4);
+    return (uint8_t)(sign | (u - 0x46800000));
 }
 
 static double load(const void *p, enum dtype t, int64_t i)

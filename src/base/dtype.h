@@ -20,7 +20,7 @@
     DTYPE(F8_E5M2FNUZ, "F8_E5M2FNUZ", 8, 0)                                                                            \
     DTYPE(F8_E4M3FNUZ, "F8_E4M3FNUZ", 8, 0)                                                                            \
     DTYPE(F8_E8M0, "F8_E8M0", 8, 0)                                                                                    \
-    DTYPE(F8_E4M3, "F8_E4M3", 8, 0)                                                                                    \
+    DTYPE(F8_E4M3, "F8_E4M3", 8, 1)                                                                                    \
     DTYPE(F8_E5M2, "F8_E5M2", 8, 0)                                                                                    \
     DTYPE(I8, "I8", 8, 0)                                                                                              \
     DTYPE(U8, "U8", 8, 1)                                                                                              \
@@ -46,6 +46,10 @@ float bf16_to_float(uint16_t bits);
 uint16_t bf16_from_float(float x);
 float fp16_to_float(uint16_t bits);
 uint16_t fp16_from_float(float x);
+
+/* Bit patterns of F8_E4M3, which has no infinities, to float and back. What is over 448 becomes 448. */
+float e4m3_to_float(uint8_t bits);
+uint8_t e4m3_from_float(float x);
 
 /* Converts n elements between any two of F64 F32 BF16 F16, or between equal types, rounding to nearest even: once, but
  * F64 to 16 bits goes through float and rounds twice. */

@@ -70,7 +70,7 @@ const struct topic topics[] = {
      "  --save-total-limit 2            keep the newest two\n"
      "  --load-best-model-at-end        the result is the best evaluation's model\n"
      "  --overwrite-output-dir          start again in a folder that holds a run\n"},
-    {"precision", "fp32, bf16, fp16 and tf32",
+    {"precision", "fp32, bf16, fp8, fp16 and tf32",
      "  --dtype fp32   the default: everything in 32 bits\n"
      "  --bf16         values and products in bfloat16, which has the range of fp32\n"
      "                 and 8 bits of precision. Halves the activations. Fast on GPUs\n"
@@ -78,6 +78,10 @@ const struct topic topics[] = {
      "                 info'), slower on others.\n"
      "  --pure-bf16    weights and optimizer states too, in half the memory. They are\n"
      "                 rounded up or down at random, so that small steps are not lost.\n"
+     "  --fp8          beside --bf16 or --pure-bf16, for H100 and H200: factors of the\n"
+     "                 layers' products have 8 bits (E4M3) while training, with a scale\n"
+     "                 for each row. Weights' gradients, attention, the head, evaluation\n"
+     "                 and what is stored stay as they are.\n"
      "  --fp16         on GPUs only: 11 bits, and a narrow range. The loss is scaled\n"
      "                 by a factor that the run finds; a step whose gradients overflow\n"
      "                 is skipped. Prefer --bf16.\n"

@@ -32,7 +32,7 @@ static const char *note(const struct backend *b)
 
 static const struct backend cpu = {.name = "cpu",
                                    .facts = {.float_type = DT_F32,
-                                             .narrow_types = 1u << DT_BF16,
+                                             .narrow_types = 1u << DT_BF16 | 1u << DT_F8_E4M3,
                                              .align = 64,
                                              .host_memory = true,
                                              .busy_tokens = 4096},

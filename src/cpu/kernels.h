@@ -33,6 +33,7 @@
     ROW(linear_dx)                                                                                                     \
     ROW(linear_dx_act)                                                                                                 \
     ROW(linear_dw)                                                                                                     \
+    ROW(linear_fp8)                                                                                                    \
     ROW(linear_experts)                                                                                                \
     ROW(linear_experts_dx)                                                                                             \
     ROW(linear_experts_dw)                                                                                             \

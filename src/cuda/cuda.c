@@ -183,7 +183,7 @@ int backend_cuda_open(const struct cuda_settings *s, const struct backend **out,
     if (!d)
         return err_no_memory(err, sizeof *d);
     d->base = (struct backend){.name = "cuda",
-                               .facts = cuda_facts(),
+                               .facts = cuda_facts(0),
                                .arena = s->profile ? &cuda_arena_absent : &cuda_arena,
                                .kernels = cuda_measured_kernels,
                                .run = run,
@@ -210,6 +210,7 @@ int backend_cuda_open(const struct cuda_settings *s, const struct backend **out,
     d->call.peers = &d->peers;
     d->call.pages = &d->pages;
     int code = s->profile ? open_absent(d, s, err) : open_device(d, s, err);
+    d->base.facts.narrow_types = cuda_narrow_types(d->arch);
     d->base.reads_mask = d->call.sm90 ? reads_mask : NULL;
     if (code)
         close_device(&d->base);

@@ -6,11 +6,17 @@
 
 enum { CUDA_STAGING = 2 };
 
-static inline struct backend_facts cuda_facts(void)
+/* cuBLASLt has products with a scale for each row on Hopper alone. */
+static inline unsigned cuda_narrow_types(int arch)
+{
+    return 1u << DT_BF16 | 1u << DT_F16 | (arch == 90 ? 1u << DT_F8_E4M3 : 0);
+}
+
+static inline struct backend_facts cuda_facts(int arch)
 {
     return (struct backend_facts){.float_type = DT_F32,
                                   .align = 256,
-                                  .narrow_types = 1u << DT_BF16 | 1u << DT_F16,
+                                  .narrow_types = cuda_narrow_types(arch),
                                   .tf32 = true,
                                   .narrow_bias = true,
                                   .product_sizes = 64,

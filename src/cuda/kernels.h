@@ -46,6 +46,7 @@ int cuda_call_device(struct cuda_call *c, int device);
     ROW(embed_bwd)                                                                                                     \
     ROW(expert_use)                                                                                                    \
     ROW(linear)                                                                                                        \
+    ROW(linear_fp8)                                                                                                    \
     ROW(linear_cross_entropy)                                                                                          \
     ROW(linear_dx)                                                                                                     \
     ROW(linear_dx_act)                                                                                                 \

@@ -197,6 +197,7 @@ static int64_t workspace_bytes(const struct backend *b, enum op op, const union 
     case OP_linear:
     case OP_linear_dx:
     case OP_linear_dx_act:
+    case OP_linear_fp8:
     case OP_linear_dw:
         return PRODUCT;
     case OP_linear_cross_entropy:
@@ -244,7 +245,7 @@ int gpu_sheet_open(const struct gpu_sheet *s, bool tf32, int ranks, const struct
     if (!a)
         return err_no_memory(err, sizeof *a);
     *a = (struct absent){.base = {.name = a->name,
-                                  .facts = cuda_facts(),
+                                  .facts = cuda_facts(s->arch),
                                   .rates = rates_by(s, tf32),
                                   .arena = &arena,
                                   .kernels = kernels,

@@ -243,7 +243,7 @@ static inline bool op_exchanges(enum op op)
 /* Whether it is a matrix product of a linear layer, with or without what is joined to it. */
 static inline bool op_is_product(enum op op)
 {
-    return op == OP_linear || op == OP_linear_dx || op == OP_linear_dw || op == OP_linear_dx_act;
+    return op == OP_linear || op == OP_linear_dx || op == OP_linear_dw || op == OP_linear_dx_act || op == OP_linear_fp8;
 }
 
 static inline bool op_slot_is(enum op op, int slot, enum slot_property property)

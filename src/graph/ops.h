@@ -235,6 +235,17 @@ SLOT(dequantize, w, SLOT_STORED_TYPE)
 SLOT(dequantize, absmax, SLOT_STORED_TYPE)
 SLOT(dequantize, nested, SLOT_STORED_TYPE)
 SLOT(dequantize, y, SLOT_OVERWRITES)
+OP(quantize_fp8, IN(x) OUT(y) F32(scale), FLAG(transposed), NONE,
+   "y = x / scale in F8_E4M3, rounded to nearest even; scale: of each row the least power of 2 with which that is in "
+   "range "
+   "(op/fp8.h); transposed: of each column, which is a row of y")
+SLOT(quantize_fp8, x, SLOT_PITCH | SLOT_ANY_TYPE)
+OP(linear_fp8, IN(x) IN(x_scale) IN(w) IN(w_scale) OPT(b) OPT(add) ACC(y), , NONE,
+   "y = (x x_scale) (w w_scale)^T + b + add, of factors in F8_E4M3 with a scale for each row; what is added to has no "
+   "add")
+SLOT(linear_fp8, b, SLOT_EITHER_TYPE)
+SLOT(linear_fp8, add, SLOT_PITCH)
+SLOT(linear_fp8, y, SLOT_PITCH)
 OP(move, IN(x) OUT(y), , NONE, "y = x, of the same dtype, in another memory or in another place")
 SLOT(move, y, SLOT_OVERWRITES)
 OP(page, IN(x) OUT(y), FLAG(out), NONE,

@@ -32,10 +32,16 @@ static enum way choose_pure(const struct graph *g, const struct node *n, int slo
     return any || (takes && node_type(g, n, DT_F32) == s->precision.narrow) ? RESIDENT : WIDEN;
 }
 
+/* Whether updates keep 16-bit copies, which then stay. With products of 8 bits the training programs read few of them. */
+static bool keeps_copies(const struct pass_settings *s)
+{
+    return s->choices.copies && (!s->precision.fp8 || 1 << s->program & HAS_BACKWARD);
+}
+
 static enum way choose_way(const struct graph *g, const struct node *n, int slot, const struct pass_settings *s)
 {
     const struct value *v = graph_value(g, n->u.slot[slot]);
-    bool copies = s->choices.copies, pure = s->precision.pure;
+    bool copies = keeps_copies(s), pure = s->precision.pure;
     if (v->role == ROLE_WEIGHT && value_is_coded(v))
         return DECODE;
     if (pure && v->role == ROLE_WEIGHT && v->dtype == s->precision.narrow)

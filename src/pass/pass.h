@@ -27,6 +27,7 @@ enum {
 struct precision {
     enum dtype wide, narrow;
     bool pure; /* weights and states are bf16, with stochastic rounding; on the reference they are rounded so, in F64 */
+    bool fp8;  /* products of layers have factors of 8 bits (pass_fp8) */
     bool narrow_grads;
     bool narrow_sums; /* narrow_grads where gradients are added up over micro-batches, too */
 };
@@ -249,6 +250,12 @@ bool freeze_matches(const char *pattern, const char *weight_name);
  * - With `narrow_grads`, the gradient of a product's weight is narrow too, if only one node writes it or adds to it.
  * - Where precision_scales says so, the gradients of the losses are scaled.
  * Requires: grad done, all floats F32. Keeps: order, ids of values. */
+
+/* fp8: where precision.fp8 says so, products of tokens with weights of the model's layers (not of embeddings, head or adapters) become
+ * linear_fp8, and those that make the gradients of their inputs, if their sizes are multiples of 16. Before each stands what makes its
+ * factors: of the rows that several products of a layer read once, of a weight for each product. The activation of a linear layer becomes
+ * a node of its own again, and so does its slope in the backward pass. Gradients of weights are left alone: their sums run over tokens.
+ * Requires: precision done. Keeps: order, ids of values. */
 
 /* cache: attention becomes attention_cached. Of each there are two states of the activations' type, (B, cache_rows, width of the
  * keys), and the program has the input "past" (B) I32. Of attention to sources they are (B, source_rows, width), and the input is

@@ -14,6 +14,7 @@
     PASS(x, fold_act, HAS_BACKWARD)                                                                                    \
     PASS(x, fold_head, HAS_BACKWARD | 1 << PROGRAM_EVALUATION)                                                         \
     PASS(x, precision, HAS_FORWARD)                                                                                    \
+    PASS(x, fp8, HAS_BACKWARD)                                                                                         \
     PASS(x, cache, 1 << PROGRAM_GENERATION)                                                                            \
     PASS(x, materialize, HAS_FORWARD)                                                                                  \
     PASS(x, keep_mask, HAS_BACKWARD)                                                                                   \

@@ -9,6 +9,7 @@
  * takes at least. */
 struct rates {
     double flops, bytes, host_bytes, least;
+    double fp8;        /* how many times as many operations linear_fp8 does */
     struct dims sizes; /* of what is reckoned; all 0: a program's largest */
 };
 struct rates rates_of(const struct backend *b, const struct precision *p, int threads, struct dims sizes);

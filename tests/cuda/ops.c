@@ -177,15 +177,17 @@ static bool takes(const struct op_case *c, enum dtype narrow)
 {
     if (c->op == OP_attention)
         return TAKES_ATTENTION(c->args.attention, narrow);
+    if (c->op == OP_linear_fp8) /* cuBLASLt adds no bias of floats to floats */
+        return narrow != DT_F32;
     if (c->op == OP_attention_cached)
         return takes_head(c->args.attention_cached.keys.shape[2] / c->args.attention_cached.kv_heads, narrow);
     return c->op != OP_attention_bwd || TAKES_ATTENTION(c->args.attention_bwd, narrow);
 }
 
-/* Attention reads rows by 16 bytes: its tensors are whole values of a plan, and aligned. */
+/* Attention and products of 8 bits read rows by 16 bytes: their tensors are whole values of a plan, and aligned. */
 static bool takes_unaligned(enum op op)
 {
-    return op != OP_attention && op != OP_attention_bwd && op != OP_attention_general &&
+    return op != OP_linear_fp8 && op != OP_attention && op != OP_attention_bwd && op != OP_attention_general &&
            op != OP_attention_general_bwd && op != OP_attention_disentangled && op != OP_attention_disentangled_bwd;
 }
 

@@ -1,7 +1,7 @@
 """How far gradients of recorded models are from transformers' in float64 (expected.safetensors), on a device and in a dtype: the norm of the
 difference as a share of the tensor's, or that norm itself where the tensor is zero. Prints the worst tensor of the worst models.
 
-    python3 rounding.py build/snug cuda bf16 [NAME ...]      NAME: folders here; all of them without any
+    python3 rounding.py build/snug cuda bf16 [NAME ...]      NAME: folders here; all of them without any; "bf16 --fp8" is a dtype too
 """
 import glob
 import os
@@ -19,7 +19,7 @@ worst = []
 for name in names:
     folder = f"{here}/{name}"
     with tempfile.TemporaryDirectory() as out:
-        run = subprocess.run([snug, "debug", "grad", folder, folder + "/inputs.safetensors", out + "/gradients", "--device", device, "--dtype", dtype],
+        run = subprocess.run([snug, "debug", "grad", folder, folder + "/inputs.safetensors", out + "/gradients", "--device", device, "--dtype", *dtype.split()],
                              capture_output=True, text=True)
         if run.returncode:
             print(f"{name}: {run.stderr.strip().splitlines()[-1]}")

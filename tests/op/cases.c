@@ -92,6 +92,10 @@
     .p = NARROW(__VA_ARGS__), .g = G(__VA_ARGS__), .m = NARROW(__VA_ARGS__), .v = NARROW(__VA_ARGS__), STEP,           \
     .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .noise = 77
 #define CODES(...) TENSOR_(DT_U8, __VA_ARGS__)
+#define FP8(...) TENSOR_(DT_F8_E4M3, __VA_ARGS__)
+#define QUANTIZE_FP8(N, I) .x = NARROW(N, I), .y = FP8(N, I), .scale = FLOAT(N)
+#define TURN_FP8(N, I) .x = NARROW(N, I), .y = FP8(I, N), .scale = FLOAT(I), .transposed = 1
+#define LINEAR_FP8(N, I, O) .x = FP8(N, I), .x_scale = FLOAT(N), .w = FP8(O, I), .w_scale = FLOAT(O), .y = NARROW(N, O)
 #define ADAMW8BIT(n, blocks)                                                                                           \
     .p = FLOAT(n), .g = NARROW(n), .m = CODES(n), .v = CODES(n), .absmax_m = FLOAT(blocks), .absmax_v = FLOAT(blocks), \
     STEP, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8
@@ -567,6 +571,22 @@ const struct op_case op_cases[] = {
     {CASE(mask_dropout, "two sequences", MASK_DROPOUT(9, 2, 7)), LENGTHS(5, 4)},
     {CASE(mask_dropout, "rows behind them", MASK_DROPOUT(12, 3, 21)), LENGTHS(1, 7, 2)},
     {CASE(mask_dropout, "large", MASK_DROPOUT(300, 2, 301)), LENGTHS(130, 160), .long_only = true},
+    {CASE(quantize_fp8, "rows", QUANTIZE_FP8(5, 32))},
+    {CASE(quantize_fp8, "odd rows", QUANTIZE_FP8(3, 37))},
+    {CASE(quantize_fp8, "several packs a thread", QUANTIZE_FP8(2, 2320)), .offset = 3},
+    {CASE(quantize_fp8, "floats", .x = FLOAT(4, 48), .y = FP8(4, 48), .scale = FLOAT(4))},
+    {CASE(quantize_fp8, "large", QUANTIZE_FP8(300, 272)), .long_only = true},
+    {CASE(quantize_fp8, "columns", TURN_FP8(32, 16))},
+    {CASE(quantize_fp8, "odd columns", TURN_FP8(19, 37))},
+    {CASE(quantize_fp8, "several tiles of columns", TURN_FP8(140, 200)), .offset = -2},
+    {CASE(quantize_fp8, "columns of floats", .x = FLOAT(70, 24), .y = FP8(24, 70), .scale = FLOAT(24),
+          .transposed = 1)},
+    {CASE(quantize_fp8, "large, columns", TURN_FP8(600, 272)), .long_only = true},
+    {CASE(linear_fp8, "no bias", LINEAR_FP8(6, 32, 16))},
+    {CASE(linear_fp8, "bias, addend", LINEAR_FP8(7, 48, 32), .b = FLOAT(32), .add = NARROW(7, 32)), .once = true},
+    {CASE(linear_fp8, "bias of floats", LINEAR_FP8(5, 16, 16), .b = FLOAT(16))},
+    {CASE(linear_fp8, "no rows", LINEAR_FP8(0, 16, 16))},
+    {CASE(linear_fp8, "large", LINEAR_FP8(200, 160, 192), .b = FLOAT(192)), .long_only = true},
 };
 
 const int n_op_cases = (int)(sizeof op_cases / sizeof *op_cases);

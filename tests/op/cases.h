@@ -21,6 +21,7 @@ struct op_case {
     double condition;               /* how much worse conditioned than the error model supposes; 0 means 1 */
     double offset;                  /* added to the random inputs named x */
     uint32_t stream;                /* of its random numbers; 0: its place in op_cases, which it must then be in */
+    bool once;                      /* its result is never added into: a product with an addend */
     bool rounds;                    /* stochastically, what it stores in BF16: such a case runs with that type alone */
     bool long_only; /* large, to use threads and loops fully: left out of the sanitizer's and the gradient's runs */
 };

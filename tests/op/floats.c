@@ -26,7 +26,8 @@ enum filling {
     COEFFICIENT,
     SCALER,
     PROBABILITIES,
-    APART, /* so far that a small step changes no choice */
+    POWERS, /* of 2 */
+    APART,  /* so far that a small step changes no choice */
     CLASS_WEIGHTS,
     STEP
 };
@@ -49,6 +50,8 @@ static enum filling filling_of(const struct op_case *c, const char *name)
                     {"squares", SQUARES},
                     {"g", GRADIENTS},
                     {"norm", LENGTHS},
+                    {"x_scale", POWERS},
+                    {"w_scale", POWERS},
                     {"mean_g", SMALL},
                     {"coef", COEFFICIENT},
                     {"scaler", SCALER},
@@ -83,6 +86,8 @@ static double filled(const struct op_case *c, int slot, const struct slot_data *
         return c->op == OP_rmsprop ? 1 + x * x : c->skip && c->op == OP_clip ? INFINITY : x * x;
     case GRADIENTS:
         return case_falls_below_zero(c, i) ? -2e-7 : x;
+    case POWERS:
+        return exp2(nearbyint(x));
     case LENGTHS:
         return i % 7 == 3 ? 0 : 1 + x * x;
     case SMALL:

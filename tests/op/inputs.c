@@ -334,6 +334,12 @@ void inputs_make(struct op_inputs *in, const struct op_case *c, enum dtype narro
                 ((uint8_t *)s->data)[k] = (uint8_t)(256 * random_uniform(case_stream(c), (uint32_t)i, (uint32_t)k));
             continue;
         }
+        if (s->shape.dtype == DT_F8_E4M3) { /* from -2 to 2, subnormal ones among them */
+            for (int64_t k = 0; k < s->elements; k++)
+                ((uint8_t *)s->data)[k] = (uint8_t)(65 * random_uniform(case_stream(c), (uint32_t)i, (uint32_t)k)) |
+                                          (uint8_t)(k * 7 % 3 == 0 ? 0x80 : 0);
+            continue;
+        }
         if (s->shape.dtype == DT_U8) {
             fill_codes(c, i, s);
             continue;

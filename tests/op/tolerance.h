@@ -34,6 +34,7 @@ static inline double inner_roundings(enum op op, const union args_any *a)
     case OP_attention_disentangled_bwd:
         return 6; /* besides these the products of contents and positions, their gradients, and dqkv before each is added to it */
     case OP_linear:
+    case OP_linear_fp8: /* a GPU's sums of such products have 14 bits */
         return 1.5;
     case OP_dora:
         return a->dora.act ? 1.5 : 0;
@@ -80,6 +81,8 @@ static inline double sum_length(enum op op, const union args_any *a)
     switch (op) {
     case OP_linear:
         return (double)a->linear.x.shape[1];
+    case OP_linear_fp8:
+        return (double)a->linear_fp8.x.shape[1];
     case OP_linear_dx:
         return (double)a->linear_dx.dy.shape[1];
     case OP_linear_dw:

@@ -102,6 +102,24 @@ static inline const char *make_poisoned(const char *name, int64_t element, float
     return model;
 }
 
+/* The fixture's model of other sizes, with heads of 16, without weights. */
+static inline const char *sized_model(const char *name, const char *type, int hidden, int intermediate)
+{
+    const char *dir = join(folder, name);
+    json_t *config = json_load_file(fixture(type), 0, NULL);
+    assert_non_null(config);
+    bool decoder = json_object_get(config, "n_embd") != NULL;
+    json_object_set_new(config, decoder ? "n_embd" : "hidden_size", json_integer(hidden));
+    json_object_set_new(config, decoder ? "n_head" : "num_attention_heads", json_integer(hidden / 16));
+    json_object_set_new(config, decoder ? "n_layer" : "num_hidden_layers", json_integer(2));
+    json_object_set_new(config, decoder ? "n_inner" : "intermediate_size", json_integer(intermediate));
+    if (access(dir, F_OK))
+        assert_int_equal(mkdir(dir, 0700), 0);
+    assert_int_equal(json_dump_file(config, join(dir, "config.json"), 0), 0);
+    json_decref(config);
+    return dir;
+}
+
 /* `args` and more of them. */
 static inline const char *const *with(const char *const *args, const char *const *more)
 {

@@ -1,29 +1,9 @@
 /* --zero-stage with matrices that are dealt to the ranks: each has a shard of their states, gradients and weights. It changes no bit. */
 #include "processes.h"
 
-#include <jansson.h>
-
-/* The fixture's model, but larger than a chunk of a shard: its products of queries, keys and values are one, of three weights. */
-static const char *model(const char *name, const char *type, int hidden, int intermediate)
-{
-    const char *dir = join(folder, name);
-    json_t *config = json_load_file(fixture(type), 0, NULL);
-    assert_non_null(config);
-    bool decoder = json_object_get(config, "n_embd") != NULL;
-    json_object_set_new(config, decoder ? "n_embd" : "hidden_size", json_integer(hidden));
-    json_object_set_new(config, decoder ? "n_head" : "num_attention_heads", json_integer(hidden / 16));
-    json_object_set_new(config, decoder ? "n_layer" : "num_hidden_layers", json_integer(2));
-    json_object_set_new(config, decoder ? "n_inner" : "intermediate_size", json_integer(intermediate));
-    if (access(dir, F_OK))
-        assert_int_equal(mkdir(dir, 0700), 0);
-    assert_int_equal(json_dump_file(config, join(dir, "config.json"), 0), 0);
-    json_decref(config);
-    return dir;
-}
-
 static const char *wide_model(const char *name, const char *type)
 {
-    return model(name, type, 272, 300);
+    return sized_model(name, type, 272, 300);
 }
 
 #define OF(model)                                                                                                      \
@@ -70,7 +50,7 @@ static void stages_have_the_same_bits(void **state)
 static void adafactor_has_shards_of_tiles(void **state)
 {
     (void)state;
-#define EVEN OF(model("even", "golden/trainer/init/config.json", 256, 1024)), "--batch-size", "6", "--optim"
+#define EVEN OF(sized_model("even", "golden/trainer/init/config.json", 256, 1024)), "--batch-size", "6", "--optim"
     for (int d = 0; d < n_devices(); d++) {
         struct device pure = *device(d);
         const char *const *one = ARGS(EVEN, "adafactor", SAVED, "--zero-stage");
@@ -262,7 +242,7 @@ static void codes_are_dealt(void **state)
         expect_snug(0, said(),
                     ARGS("plan", "--json", "--device", "cpu", "--ranks", "2", "--batch-size", "4", "--use-peft",
                          "--lora-r", "2", "--load-in-4bit", "--zero-stage", i ? "3" : "0"),
-                    ARGS(OF(model("even", "golden/trainer/init/config.json", 256, 1024))));
+                    ARGS(OF(sized_model("even", "golden/trainer/init/config.json", 256, 1024))));
         json_t *plan = said_object();
         weights[i] = number(json_object_get(plan, "components"), "weights");
         json_decref(plan);

@@ -120,8 +120,9 @@ static int read_type(json_t *o, const char *where, const char *key, bool require
     if (!name)
         return SNUG_OK;
     int t = dtype_from_name(name);
-    if (t != DT_F32 && t != DT_BF16 && t != DT_F16)
-        return err_set(err, SNUG_ERR_INPUT, "%s: products: %s is \"%s\"; expected F32, BF16 or F16", where, key, name);
+    if (t != DT_F32 && t != DT_BF16 && t != DT_F16 && t != DT_F8_E4M3)
+        return err_set(err, SNUG_ERR_INPUT, "%s: products: %s is \"%s\"; expected F32, BF16, F16 or F8_E4M3", where,
+                       key, name);
     *out = (enum dtype)t;
     return SNUG_OK;
 }

@@ -53,10 +53,20 @@ static struct cuda_product forward(struct cuda_products *p, const struct args_li
     return f;
 }
 
+static struct cuda_product of_fp8(struct cuda_products *p, const struct args_linear_fp8 *a)
+{
+    const struct args_linear like = {.x = a->x, .w = a->w, .b = a->b, .add = a->add, .y = a->y};
+    struct cuda_product f = forward(p, &like, false);
+    f.add |= a->y.add;
+    return f;
+}
+
 struct cuda_product cuda_product_of(struct cuda_products *p, enum op op, const union args_any *args, bool tf32)
 {
     if (op == OP_linear)
         return forward(p, &args->linear, tf32 && args->linear.x.dtype == DT_F32);
+    if (op == OP_linear_fp8)
+        return of_fp8(p, &args->linear_fp8);
     struct cuda_product f;
     if (op == OP_linear_dx || op == OP_linear_dx_act) {
         const struct args_linear_dx a = op == OP_linear_dx ? args->linear_dx : dx_act_product(&args->linear_dx_act);

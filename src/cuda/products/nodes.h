@@ -8,7 +8,7 @@ struct cuda_call;
 struct cuda_products;
 
 /* The product of a node: `args` of an op that is one (op_is_product); data pointers may be NULL. That of linear_dx_act is
- * linear_dx's. The bias of a linear layer is in its epilogue, in b's type, or in y's where cuBLASLt takes no other: the
+ * linear_dx's, that of linear_fp8 linear's. The bias of a linear layer is in its epilogue, in b's type, or in y's where cuBLASLt takes no other: the
  * caller rounds it then. */
 struct cuda_product cuda_product_of(struct cuda_products *p, enum op op, const union args_any *args, bool tf32);
 

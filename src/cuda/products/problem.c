@@ -42,7 +42,7 @@ static struct gemm gemm_of(const struct cuda_product *p)
 
 static cudaDataType_t type_of(enum dtype t)
 {
-    return t == DT_BF16 ? CUDA_R_16BF : t == DT_F16 ? CUDA_R_16F : CUDA_R_32F;
+    return t == DT_BF16 ? CUDA_R_16BF : t == DT_F16 ? CUDA_R_16F : t == DT_F8_E4M3 ? CUDA_R_8F_E4M3 : CUDA_R_32F;
 }
 
 static uint32_t epilogue_of(const struct cuda_product *p)
@@ -70,6 +70,28 @@ static cublasStatus_t repeat(const struct cublaslt *lt, cublasLtMatrixLayout_t l
     cublasStatus_t s = lt->MatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count);
     return s ? s
              : lt->MatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &step, sizeof step);
+}
+
+static cublasStatus_t point_to_scales(const struct cublaslt *lt, const struct problem *problem, const void *a,
+                                      const void *b)
+{
+    cublasStatus_t s = lt->MatmulDescSetAttribute(problem->desc, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, &a, sizeof a);
+    return s ? s : lt->MatmulDescSetAttribute(problem->desc, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, &b, sizeof b);
+}
+
+/* A scale for each row of either factor. Sums are left in the matrix units, where Hopper keeps 14 bits of them (DeepSeek-V3, arXiv
+ * 2412.19437), 11 more than the factors have. Bringing them to F32 registers on the way takes a fifth longer. */
+static cublasStatus_t scale_rows(const struct cublaslt *lt, const struct problem *problem)
+{
+    static const _Alignas(16) float any = 1; /* without a pointer cuBLASLt has no algorithm; a run brings its own */
+    int32_t mode = CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F;
+    int8_t fast = 1;
+    cublasStatus_t s = lt->MatmulDescSetAttribute(problem->desc, CUBLASLT_MATMUL_DESC_A_SCALE_MODE, &mode, sizeof mode);
+    if (!s)
+        s = lt->MatmulDescSetAttribute(problem->desc, CUBLASLT_MATMUL_DESC_B_SCALE_MODE, &mode, sizeof mode);
+    if (!s)
+        s = lt->MatmulDescSetAttribute(problem->desc, CUBLASLT_MATMUL_DESC_FAST_ACCUM, &fast, sizeof fast);
+    return s ? s : point_to_scales(lt, problem, &any, &any);
 }
 
 static cublasStatus_t describe(const struct cublaslt *lt, const struct cuda_product *product, struct problem *out)
@@ -100,6 +122,8 @@ static cublasStatus_t describe(const struct cublaslt *lt, const struct cuda_prod
     if (!s)
         s = lt->MatrixLayoutCreate(&out->d, result, (uint64_t)g.m, (uint64_t)g.n,
                                    product->result_pitch ? product->result_pitch : g.m);
+    if (!s && product->in == DT_F8_E4M3)
+        s = scale_rows(lt, out);
     if (!s && product->heads)
         s = repeat(lt, out->a, product->heads, g.a_is_rows ? product->rows_step : product->factor_step);
     if (!s && product->heads)
@@ -176,6 +200,8 @@ int problem_run(const struct cublaslt *lt, const struct cuda_product *product, c
         s = lt->MatmulDescSetAttribute(problem->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &data->bias,
                                        sizeof data->bias);
     bool rows_first = gemm_of(product).a_is_rows;
+    if (!s && product->in == DT_F8_E4M3)
+        s = point_to_scales(lt, problem, data->factor_scale, data->rows_scale);
     float alpha = 1, beta = product->add ? 1 : 0;
     if (!s)
         s = lt->Matmul(lt->handle, problem->desc, &alpha, rows_first ? data->rows : data->factor, problem->a,

@@ -7,7 +7,7 @@
 struct cuda_product {
     enum op op;      /* OP_linear: (N,O) = x W^T; OP_linear_dx: (N,I) = dy W; OP_linear_dw: (O,I) = dy^T x */
     int64_t N, I, O; /* rows, inputs, outputs of the layer; none is 0 */
-    enum dtype in;   /* of both factors: F32, BF16 or F16; sums are F32 */
+    enum dtype in;   /* of both factors: F32, BF16, F16 or, of linear, F8_E4M3; sums are F32 */
     enum dtype out;  /* of the result */
     enum dtype bias; /* of the bias; DT_U8 where there is none */
     bool in_out;     /* W, or its gradient, is (I,O) */
@@ -30,7 +30,8 @@ struct product_data {
     void *result;       /* y, dx or dw */
     const void *addend; /* what the product is added to, laid out as the result; NULL: what lies there */
     const void *bias;   /* b; a multiple of 16 */
-    void *workspace;    /* cuda_products_workspace bytes; a multiple of 256 */
+    const float *rows_scale, *factor_scale; /* of factors in F8_E4M3: of each of their rows */
+    void *workspace;                        /* cuda_products_workspace bytes; a multiple of 256 */
 };
 
 /* "linear 16384x1024x4096 BF16>BF16 b BF16 gelu_tanh": for messages and reports. */

@@ -42,6 +42,13 @@ static int enqueue(struct tuner *t, struct operands *o, const struct subject *u)
         d.rows = a->linear_dx_act.dy.data;
         d.factor = a->linear_dx_act.w.data;
         d.result = a->linear_dx_act.du.data;
+    } else if (o->node.op == OP_linear_fp8) {
+        d.rows = a->linear_fp8.x.data;
+        d.rows_scale = (const float *)a->linear_fp8.x_scale.data;
+        d.factor = a->linear_fp8.w.data;
+        d.factor_scale = (const float *)a->linear_fp8.w_scale.data;
+        d.result = a->linear_fp8.y.data;
+        d.bias = a->linear_fp8.b.data;
     } else {
         d.rows = a->linear_dw.dy.data;
         d.factor = a->linear_dw.x.data;

@@ -75,7 +75,11 @@ static int make_pattern(struct tuner *t, enum dtype type)
         normal[i] = radius * cosf(angle);
         normal[i + 1] = radius * sinf(angle);
     }
-    dtype_convert(t->pattern, type, normal, DT_F32, n);
+    if (type == DT_F8_E4M3) /* as rows that are scaled to its range */
+        for (int64_t i = 0; i < n; i++)
+            ((uint8_t *)t->pattern)[i] = e4m3_from_float(2000 * normal[i]);
+    else
+        dtype_convert(t->pattern, type, normal, DT_F32, n);
     t->pattern_type = type;
     mem_free(normal);
     return SNUG_OK;

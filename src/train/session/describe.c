@@ -129,12 +129,13 @@ const char *describe_precision(const struct session *s)
 {
     enum dtype narrow = s->compile.precision.narrow;
     return s->o->dtype == OPT_DTYPE_TF32 ? "tf32"
-           : s->compile.precision.pure   ? "bf16, weights and states included"
-           : narrow == DT_BF16           ? "bf16 with fp32 master weights"
-           : narrow == DT_F16            ? "fp16 with fp32 master weights"
-           : narrow == DT_F32            ? "fp32"
-           : narrow == DT_F64            ? "double precision"
-                                         : dtype_name(narrow);
+           : s->compile.precision.pure
+               ? (s->o->fp8 ? "fp8 and bf16, weights and states included" : "bf16, weights and states included")
+           : narrow == DT_BF16 ? (s->o->fp8 ? "fp8 and bf16 with fp32 master weights" : "bf16 with fp32 master weights")
+           : narrow == DT_F16  ? "fp16 with fp32 master weights"
+           : narrow == DT_F32  ? "fp32"
+           : narrow == DT_F64  ? "double precision"
+                               : dtype_name(narrow);
 }
 
 static void put_batch(struct str *out, const struct session *s)

@@ -82,6 +82,7 @@ int settings_precision(const struct options *o, const struct backend *b, struct 
     *out = (struct precision){.wide = b->facts.float_type,
                               .narrow = b->facts.float_type,
                               .pure = o->dtype == OPT_DTYPE_PURE_BF16,
+                              .fp8 = o->fp8,
                               .narrow_grads = true,
                               .narrow_sums = o->gradient_accumulation_dtype == OPT_GRADIENTS_MODEL};
     if (b->facts.float_type != DT_F32)
@@ -89,6 +90,14 @@ int settings_precision(const struct options *o, const struct backend *b, struct 
     if (o->dtype == OPT_DTYPE_TF32 ? !b->facts.tf32 : type != DT_F32 && !(b->facts.narrow_types >> type & 1))
         return err_set(err, SNUG_ERR_USAGE, "--%s: the %s device does not know it; use --bf16, or a GPU",
                        words[o->dtype], b->name);
+    if (o->fp8 && type != DT_BF16)
+        return err_set(err, SNUG_ERR_USAGE,
+                       "--fp8: goes with --bf16 or --pure-bf16, not with --dtype %s; give one of these",
+                       words[o->dtype]);
+    if (o->fp8 && !(b->facts.narrow_types >> DT_F8_E4M3 & 1))
+        return err_set(err, SNUG_ERR_USAGE,
+                       "--fp8: the %s device has no products of rows of 8 bits; leave it out, or use an H100 or H200",
+                       b->name);
     out->narrow = type;
     return SNUG_OK;
 }

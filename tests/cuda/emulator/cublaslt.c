@@ -20,6 +20,9 @@ struct description {
     int32_t turned_a, turned_b, bias_type;
     uint32_t epilogue;
     const void *bias;
+    const float *a_scale, *b_scale; /* with a mode: of each row of A as it is multiplied, of each column of B */
+    int32_t a_mode, b_mode;
+    int8_t fast;
 };
 
 struct layout {
@@ -70,12 +73,17 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc, cublasL
                                               const void *value, size_t bytes)
 {
     struct description *d = (void *)desc;
-    void *to = attribute == CUBLASLT_MATMUL_DESC_TRANSA           ? (void *)&d->turned_a
-               : attribute == CUBLASLT_MATMUL_DESC_TRANSB         ? (void *)&d->turned_b
-               : attribute == CUBLASLT_MATMUL_DESC_EPILOGUE       ? (void *)&d->epilogue
-               : attribute == CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE ? (void *)&d->bias_type
-               : attribute == CUBLASLT_MATMUL_DESC_BIAS_POINTER   ? (void *)&d->bias
-                                                                  : NULL;
+    void *to = attribute == CUBLASLT_MATMUL_DESC_TRANSA            ? (void *)&d->turned_a
+               : attribute == CUBLASLT_MATMUL_DESC_TRANSB          ? (void *)&d->turned_b
+               : attribute == CUBLASLT_MATMUL_DESC_EPILOGUE        ? (void *)&d->epilogue
+               : attribute == CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE  ? (void *)&d->bias_type
+               : attribute == CUBLASLT_MATMUL_DESC_BIAS_POINTER    ? (void *)&d->bias
+               : attribute == CUBLASLT_MATMUL_DESC_A_SCALE_POINTER ? (void *)&d->a_scale
+               : attribute == CUBLASLT_MATMUL_DESC_B_SCALE_POINTER ? (void *)&d->b_scale
+               : attribute == CUBLASLT_MATMUL_DESC_A_SCALE_MODE    ? (void *)&d->a_mode
+               : attribute == CUBLASLT_MATMUL_DESC_B_SCALE_MODE    ? (void *)&d->b_mode
+               : attribute == CUBLASLT_MATMUL_DESC_FAST_ACCUM      ? (void *)&d->fast
+                                                                   : NULL;
     if (!to)
         return CUBLAS_STATUS_INVALID_VALUE;
     memcpy(to, value, bytes);
@@ -168,7 +176,7 @@ struct product {
 
 static int64_t element_bytes(const struct layout *l)
 {
-    return l->type == CUDA_R_32F ? 4 : 2;
+    return l->type == CUDA_R_32F ? 4 : l->type == CUDA_R_8F_E4M3 ? 1 : 2;
 }
 
 static double element(const struct layout *l, const void *p, int64_t at, int tf32)
@@ -177,6 +185,8 @@ static double element(const struct layout *l, const void *p, int64_t at, int tf3
         uint32_t bits = bits_f32(((const float *)p)[at]);
         return (double)f32_of(tf32 ? bits_tf32(bits) : bits);
     }
+    if (l->type == CUDA_R_8F_E4M3)
+        return (double)e4m3_to_float(((const uint8_t *)p)[at]);
     uint16_t bits = ((const uint16_t *)p)[at];
     return (double)(l->type == CUDA_R_16BF ? bf16_to_float(bits) : fp16_to_float(bits));
 }
@@ -208,6 +218,8 @@ static void multiply(const void *data)
             for (int64_t r = 0; r < k; r++)
                 sum += a[i * k + r] * b[r];
             sum *= (double)p->alpha;
+            if (p->how.a_mode == CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F)
+                sum *= (double)p->how.a_scale[i] * (double)p->how.b_scale[j];
             if (p->beta != 0)
                 sum += (double)p->beta * element(&p->d, p->pc, j * p->d.pitch + i, 0);
             if (p->how.epilogue == CUBLASLT_EPILOGUE_BIAS)

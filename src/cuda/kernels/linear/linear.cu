@@ -1,5 +1,5 @@
-/* linear, linear_dx, linear_dw and linear_dx_act (op/linear.c) as products of cuBLASLt (products/products.h), or of our own where that was
- * measured to be faster (linear_sm90.cu).
+/* linear, linear_dx, linear_dw and linear_dx_act (op/linear.c), and linear_fp8 (op/fp8.c), as products of cuBLASLt
+ * (products/products.h), or of our own where that was measured to be faster (linear_sm90.cu).
  *
  * What runs besides the products, all bound by bytes:
  * - the activation, where cuBLASLt has none that is ours: y is read once, y and its slope written once;
@@ -21,6 +21,12 @@ extern "C" {
 
 /* ---- bias ---- */
 
+/* Workspaces lie one behind the other. */
+static int64_t padded(int64_t bytes)
+{
+    return (bytes + 255) / 256 * 256;
+}
+
 template <class To, class From> __global__ static void convert(To *to, const From *from, int64_t n)
 {
     int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
@@ -37,13 +43,17 @@ static void round_bias(void *to, enum dtype type, const struct tensor *b, cudaSt
                     }));
 }
 
-/* ---- launchers ---- */
-
-/* Workspaces lie one behind the other. */
-static int64_t padded(int64_t bytes)
+/* The bias as the product takes it, perhaps rounded behind its workspace. */
+static const void *bias_for(const struct cuda_product *p, const struct tensor *b, const struct cuda_call *c)
 {
-    return (bytes + 255) / 256 * 256;
+    if (!b->data || (p->bias == b->dtype && (uintptr_t)b->data % 16 == 0))
+        return b->data;
+    void *rounded = (char *)c->workspace + padded(cuda_products_workspace(c->products, p));
+    round_bias(rounded, p->bias, b, c->stream);
+    return rounded;
 }
+
+/* ---- launchers ---- */
 
 static bool present(const struct tensor *t)
 {
@@ -74,15 +84,14 @@ static void activate(const struct args_linear *a, const struct cuda_call *c)
 }
 
 /* What the product is added to: where it is, or where the result will be, if cuBLASLt has to find the result's layout. */
-static const void *addend(const struct args_linear *a, cudaStream_t s)
+static const void *addend(const struct tensor *add, const struct tensor *y, cudaStream_t s)
 {
-    if (!a->add.data || tensor_pitch(&a->add) == tensor_pitch(&a->y))
-        return a->add.data;
-    size_t element = (size_t)dtype_bytes(a->y.dtype, 1);
-    cudaMemcpy2DAsync(a->y.data, element * (size_t)tensor_pitch(&a->y), a->add.data,
-                      element * (size_t)tensor_pitch(&a->add), element * (size_t)a->y.shape[1], (size_t)a->y.shape[0],
-                      cudaMemcpyDeviceToDevice, s);
-    return a->y.data;
+    if (!add->data || tensor_pitch(add) == tensor_pitch(y))
+        return add->data;
+    size_t element = (size_t)dtype_bytes(y->dtype, 1);
+    cudaMemcpy2DAsync(y->data, element * (size_t)tensor_pitch(y), add->data, element * (size_t)tensor_pitch(add),
+                      element * (size_t)y->shape[1], (size_t)y->shape[0], cudaMemcpyDeviceToDevice, s);
+    return y->data;
 }
 
 /* Whether the node is to be run by a kernel of our own in place of its plain product. */
@@ -99,20 +108,44 @@ extern "C" int cuda_linear(const struct args_linear *a, const struct cuda_call *
     union args_any any;
     any.linear = *a;
     struct cuda_product p = cuda_product_of(c->products, OP_linear, &any, c->tf32);
-    struct product_data data = {
-        .rows = a->x.data, .factor = a->w.data, .result = a->y.data, .bias = a->b.data, .workspace = c->workspace};
+    struct product_data data = {.rows = a->x.data, .factor = a->w.data, .result = a->y.data, .workspace = c->workspace};
     if (runs_own(OP_linear, &any, &p, c))
         return cuda_linear_sm90(a, c);
-    if (a->b.data && (p.bias != a->b.dtype || (uintptr_t)a->b.data % 16)) {
-        void *rounded = (char *)c->workspace + padded(cuda_products_workspace(c->products, &p));
-        round_bias(rounded, p.bias, &a->b, c->stream);
-        data.bias = rounded;
-    }
-    data.addend = addend(a, c->stream);
+    data.bias = bias_for(&p, &a->b, c);
+    data.addend = addend(&a->add, &a->y, c->stream);
     TRY(cuda_products_run(c->products, &p, &data, c->stream, c->err));
     if (a->act != ACT_none)
         activate(a, c);
     return cuda_launched(c, "linear");
+}
+
+extern "C" int64_t cuda_linear_fp8_workspace(const struct args_linear_fp8 *a, const struct cuda_call *c)
+{
+    if (a->x.shape[0] == 0)
+        return 0;
+    union args_any any;
+    any.linear_fp8 = *a;
+    struct cuda_product p = cuda_product_of(c->products, OP_linear_fp8, &any, c->tf32);
+    return padded(cuda_products_workspace(c->products, &p)) + padded(a->w.shape[0] * 4);
+}
+
+extern "C" int cuda_linear_fp8(const struct args_linear_fp8 *a, const struct cuda_call *c)
+{
+    if (a->x.shape[0] == 0)
+        return SNUG_OK;
+    union args_any any;
+    any.linear_fp8 = *a;
+    struct cuda_product p = cuda_product_of(c->products, OP_linear_fp8, &any, c->tf32);
+    struct product_data data = {.rows = a->x.data,
+                                .factor = a->w.data,
+                                .result = a->y.data,
+                                .addend = addend(&a->add, &a->y, c->stream),
+                                .bias = bias_for(&p, &a->b, c),
+                                .rows_scale = (const float *)a->x_scale.data,
+                                .factor_scale = (const float *)a->w_scale.data,
+                                .workspace = c->workspace};
+    TRY(cuda_products_run(c->products, &p, &data, c->stream, c->err));
+    return cuda_launched(c, "linear_fp8");
 }
 
 extern "C" int64_t cuda_linear_dx_workspace(const struct args_linear_dx *a, const struct cuda_call *c)

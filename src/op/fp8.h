@@ -1,0 +1,27 @@
+/* fp8.h: numbers of 8 bits, F8_E4M3, with a scale for each row (op/fp8.c). */
+#ifndef OP_FP8_H
+#define OP_FP8_H
+
+#include <math.h>
+
+/* Outputs and inputs of a layer whose products may be in FP8 are multiples of this: 16 bytes, as tensor cores read them. */
+enum { FP8_SIZES = 16 };
+
+/* 2^e for the least e, -100 at least, with largest / 2^e <= 448, the largest number of F8_E4M3. Dividing by it rounds nothing. Of a row
+ * with an infinity it is NaN, so that its products show it. More of `largest` never gives less, by their bits too. */
+#if defined __CUDACC__
+__device__
+#endif
+    static inline float
+    fp8_scale(float largest)
+{
+    int exponent;
+    if (largest <= 448 * 0x1p-100f)
+        return 0x1p-100f;
+    if (isinf(largest))
+        return NAN;
+    float fraction = frexpf(largest, &exponent); /* in [0.5, 1); 448 is 0.875 * 2^9 */
+    return ldexpf(1, exponent - (fraction <= 0.875f ? 9 : 8));
+}
+
+#endif
