@@ -167,6 +167,12 @@ static bool is_ahead(const struct graph *g, int id, const struct pass_settings *
            (1 << s->program & HAS_BACKWARD);
 }
 
+/* Of a weight in codes, for a node without activations of the policy's type. What is rounded to 8 bits at once needs no more than 16. */
+static enum dtype decoded_type(const struct node *n, const struct pass_settings *s)
+{
+    return n->op == OP_quantize_fp8 ? s->precision.narrow : s->precision.wide;
+}
+
 /* Appends the node behind what brings its weights. */
 static void append_with_weights(struct graph *g, struct node_list *l, struct beside *c, struct node n,
                                 const struct pass_settings *s)
@@ -179,7 +185,7 @@ static void append_with_weights(struct graph *g, struct node_list *l, struct bes
             continue;
         }
         if (way == DECODE)
-            n.u.slot[i] = bring_decoded(g, l, c, &n, id, node_type(g, &n, s->precision.wide), s);
+            n.u.slot[i] = bring_decoded(g, l, c, &n, id, node_type(g, &n, decoded_type(&n, s)), s);
         else if (way == COPY)
             n.u.slot[i] = weight_copy(g, c, id, node_type(g, &n, DT_F32));
         else if (way == CAST)
