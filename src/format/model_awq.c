@@ -13,14 +13,21 @@ enum { BITS = 4, PER = 32 / BITS };
 /* Where in a word each of eight outputs is. */
 static const int place[PER] = {0, 16, 4, 20, 8, 24, 12, 28};
 
-static void unpack(const struct quant_matrix *m, const uint8_t *codes, int64_t row, int64_t column, int64_t n,
-                   float *to)
+static void unpack(const struct quant_matrix *m, const uint8_t *codes, int64_t row, int64_t rows, int64_t column,
+                   int64_t n, float *to)
 {
-    int64_t pitch = m->rows / PER;
-    const uint32_t *words = (const uint32_t *)codes + column * pitch + row / PER;
-    int shift = place[row % PER];
+    uint32_t turned[QUANT_TILE_ROWS / PER + 1][QUANT_TILE_COLUMNS]; /* the words of eight rows beside one another */
+    int64_t pitch = m->rows / PER, first = row / PER, last = (row + rows - 1) / PER;
+    const uint32_t *words = (const uint32_t *)codes + column * pitch;
     for (int64_t i = 0; i < n; i++)
-        to[i] = (float)(words[i * pitch] >> shift & 15);
+        for (int64_t w = first; w <= last; w++)
+            turned[w - first][i] = words[i * pitch + w];
+    for (int64_t r = row; r < row + rows; r++, to += m->columns) {
+        const uint32_t *from = turned[r / PER - first];
+        int shift = place[r % PER];
+        for (int64_t i = 0; i < n; i++)
+            to[i] = (float)(int32_t)(from[i] >> shift & 15);
+    }
 }
 
 static void unpack_zeros(const struct quant_matrix *m, const uint32_t *stored, float *to)

@@ -33,23 +33,12 @@ struct groups {
 
 /* ---- codes ---- */
 
-static uint32_t code_at(const uint8_t *bytes, int64_t bit, int bits)
-{
-    uint32_t two = (uint32_t)bytes[bit / 8] | (uint32_t)bytes[bit / 8 + 1] << 8;
-    return two >> bit % 8 & ((1u << bits) - 1);
-}
-
-static void unpack(const struct quant_matrix *m, const uint8_t *codes, int64_t row, int64_t column, int64_t n,
-                   float *to)
+static void unpack(const struct quant_matrix *m, const uint8_t *codes, int64_t row, int64_t rows, int64_t column,
+                   int64_t n, float *to)
 {
     (void)row;
-    int64_t i = 0;
-    for (const uint8_t *two = codes + column / 2; m->bits == 4 && column % 2 == 0 && i + 1 < n; i += 2, two++) {
-        to[i] = (float)(*two & 15);
-        to[i + 1] = (float)(*two >> 4);
-    }
-    for (; i < n; i++)
-        to[i] = (float)code_at(codes, (column + i) * m->bits, m->bits);
+    for (int64_t r = 0; r < rows; r++)
+        quant_unpack_bits(codes + r * (m->codes.tensor->bytes / m->rows), m->bits, column, n, to + r * m->columns);
 }
 
 /* (rows * bits / 32, groups): the words of a group lie `groups` apart. */

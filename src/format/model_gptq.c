@@ -8,24 +8,25 @@
 
 #include <string.h>
 
-enum { WORD = 32 };
+enum { WORD = 32, MAX_BITS = 8 };
 
 struct settings {
     int64_t bits, group_size;
     uint32_t zeros_more;
 };
 
-static void unpack(const struct quant_matrix *m, const uint8_t *codes, int64_t row, int64_t column, int64_t n,
-                   float *to)
+static void unpack(const struct quant_matrix *m, const uint8_t *codes, int64_t row, int64_t rows, int64_t column,
+                   int64_t n, float *to)
 {
-    int64_t per = WORD / m->bits, end = column + n;
-    uint32_t mask = (1u << m->bits) - 1;
-    const uint32_t *words = (const uint32_t *)codes + row;
-    for (int64_t c = column, next; c < end; c = next) {
-        uint32_t word = words[c / per * m->rows] >> c % per * m->bits;
-        next = (c / per + 1) * per < end ? (c / per + 1) * per : end;
-        for (; c < next; c++, word >>= m->bits)
-            *to++ = (float)(word & mask);
+    uint32_t turned[QUANT_TILE_ROWS][QUANT_TILE_COLUMNS / (WORD / MAX_BITS) + 2]; /* words of a row, and a spare one */
+    int64_t per = WORD / m->bits, first = column / per, words = (column + n - 1) / per + 1 - first;
+    const uint32_t *from = (const uint32_t *)codes + first * m->rows + row;
+    for (int64_t w = 0; w < words; w++)
+        for (int64_t r = 0; r < rows; r++)
+            turned[r][w] = from[w * m->rows + r];
+    for (int64_t r = 0; r < rows; r++) {
+        turned[r][words] = 0;
+        quant_unpack_bits((const uint8_t *)turned[r], m->bits, column % per, n, to + r * m->columns);
     }
 }
 

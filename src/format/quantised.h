@@ -65,14 +65,18 @@ const void *quant_found(const struct model_dir *d, const struct model_tensor *t,
 
 struct quant_matrix;
 
+/* What is decoded at once. A line of the cache has so many rows where these lie beside one another in words of 4 bytes. */
+enum { QUANT_TILE_ROWS = 16, QUANT_TILE_COLUMNS = 256 };
+
 /* How the codes of a matrix (rows, columns) lie. */
 struct quant_layout {
     bool whole;  /* those of a row are all over the tensor, which is kept while its weight is read */
     bool across; /* scales and zero points are stored as (groups, rows) */
     bool bytes;  /* a code is a byte, and stands for quant_matrix.table's number */
-    /* Those of n columns of row `row` from `column` on, as numbers. codes: of the row, or of all. Not for bytes. */
-    void (*unpack)(const struct quant_matrix *m, const uint8_t *codes, int64_t row, int64_t column, int64_t n,
-                   float *to);
+    /* Those of n columns from `column` on of `rows` rows from `row` on, at most a tile, as numbers; rows of `to` are m->columns apart.
+     * codes: of the first of these rows, or of all. Not for bytes. */
+    void (*unpack)(const struct quant_matrix *m, const uint8_t *codes, int64_t row, int64_t rows, int64_t column,
+                   int64_t n, float *to);
     /* The zero points, in the order in which the file has scales; NULL: zeros are numbers, I8. */
     void (*unpack_zeros)(const struct quant_matrix *m, const uint32_t *stored, float *to);
 };
@@ -119,6 +123,10 @@ static inline int64_t quant_blocks(int64_t elements, int64_t block)
 {
     return elements / block + (elements % block > 0);
 }
+
+/* Codes [first, first + n) of those of 1 to 8 bits that stand one behind the other, the first in the lowest bits. Reads a byte behind
+ * them. */
+void quant_unpack_bits(const uint8_t *codes, int bits, int64_t first, int64_t n, float *to);
 
 /* A row of bytes: of I8, F8_E4M3 or F8_E5M2. */
 extern const struct quant_layout quant_bytes;

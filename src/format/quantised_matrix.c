@@ -6,11 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    TILE_ROWS = 16, /* of codes in words of 4 bytes a line of the cache has so many rows */
-    TILE_COLUMNS = 256,
-    SPARE = 8 /* bytes behind codes, which are read in pairs */
-};
+enum { SPARE = 8 }; /* bytes behind codes, which are read in pairs */
 
 bool quant_is_scale(const struct model_tensor *t)
 {
@@ -44,6 +40,25 @@ static float number_of_byte(enum dtype dtype, int byte)
 }
 
 const struct quant_layout quant_bytes = {.bytes = true};
+
+/* ---- codes of a few bits ---- */
+
+static int32_t code_at(const uint8_t *codes, int64_t bit, int bits)
+{
+    int32_t two = codes[bit / 8] | codes[bit / 8 + 1] << 8;
+    return two >> bit % 8 & ((1 << bits) - 1);
+}
+
+void quant_unpack_bits(const uint8_t *codes, int bits, int64_t first, int64_t n, float *to)
+{
+    int64_t i = 0;
+    for (const uint8_t *two = codes + first / 2; bits == 4 && first % 2 == 0 && i + 1 < n; i += 2, two++) {
+        to[i] = (float)(*two & 15);
+        to[i + 1] = (float)(*two >> 4);
+    }
+    for (; i < n; i++)
+        to[i] = (float)code_at(codes, (first + i) * bits, bits);
+}
 
 /* ---- what is kept ---- */
 
@@ -169,25 +184,31 @@ static void scale_row(const struct quant_cache *cache, const struct quant_matrix
     }
 }
 
+/* A part of `rows` rows, no larger than a tile. */
+static void decode_tile(const struct quant_cache *cache, const struct quant_matrix *m, const uint8_t *codes,
+                        int64_t row, int64_t rows, int64_t column, int64_t n, float *to)
+{
+    if (!m->layout->bytes)
+        m->layout->unpack(m, codes, row, rows, column, n, to);
+    for (int64_t r = 0; r < rows; r++) {
+        float *x = to + r * m->columns;
+        for (int64_t i = 0; m->layout->bytes && i < n; i++)
+            x[i] = cache->table[codes[r * m->columns + column + i]];
+        scale_row(cache, m, row + r, column, n, x);
+    }
+}
+
 /* Columns [column, column + n) of `rows` rows from `row` on; codes: of the first of them, or of all. Rows of `to` are as long as the
  * matrix's. */
 static void decode(const struct quant_cache *cache, const struct quant_matrix *m, const uint8_t *codes, int64_t row,
                    int64_t rows, int64_t column, int64_t n, float *to)
 {
     int64_t row_bytes = m->layout->whole ? 0 : m->codes.tensor->bytes / m->rows;
-    for (int64_t r = 0; r < rows; r += TILE_ROWS)
-        for (int64_t c = 0; c < n; c += TILE_COLUMNS) {
-            int64_t k = n - c < TILE_COLUMNS ? n - c : TILE_COLUMNS;
-            for (int64_t i = r; i < r + TILE_ROWS && i < rows; i++) {
-                float *x = to + i * m->columns + c;
-                const uint8_t *bytes = codes + i * row_bytes;
-                if (m->layout->bytes)
-                    for (int64_t j = 0; j < k; j++)
-                        x[j] = cache->table[bytes[column + c + j]];
-                else
-                    m->layout->unpack(m, bytes, row + i, column + c, k, x);
-                scale_row(cache, m, row + i, column + c, k, x);
-            }
+    for (int64_t r = 0; r < rows; r += QUANT_TILE_ROWS)
+        for (int64_t c = 0; c < n; c += QUANT_TILE_COLUMNS) {
+            int64_t tall = rows - r < QUANT_TILE_ROWS ? rows - r : QUANT_TILE_ROWS;
+            int64_t wide = n - c < QUANT_TILE_COLUMNS ? n - c : QUANT_TILE_COLUMNS;
+            decode_tile(cache, m, codes + r * row_bytes, row + r, tall, column + c, wide, to + r * m->columns + c);
         }
 }
 
