@@ -158,11 +158,19 @@ def shuffled(inputs, size):
     return np.random.default_rng(3).permutation(inputs) // size
 
 
-def linear(name, **args):
-    return {name: {"targets": ["Linear"], "weights": QuantizationArgs(**args).model_dump(), "input_activations": None, "output_activations": None}}
+LAYERS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
+
+
+def groups(*args):
+    """Layer i has the arguments i % n of n."""
+    n = len(args)
+    return {f"group_{k}": {"targets": ["Linear"] if n == 1 else [f"re:.*{layer}$" for layer in LAYERS[k::n]],
+                           "weights": QuantizationArgs(**a).model_dump(), "input_activations": None, "output_activations": None}
+            for k, a in enumerate(args)}
 
 
 FLOAT = dict(num_bits=8, type="float", symmetric=True)
+FLOATS = [dict(FLOAT, strategy="tensor"), dict(FLOAT, strategy="channel"), dict(FLOAT, strategy="block", block_structure=[16, 20])]
 GROUP = dict(num_bits=4, type="int", strategy="group", group_size=16, symmetric=False)
 ODD = dict(num_bits=3, type="int", strategy="channel", symmetric=True)
 ODD_ZERO = dict(num_bits=5, type="int", strategy="channel", symmetric=False)
@@ -175,17 +183,15 @@ CASES = {
     "fp8_tensor": (dict(quant_method="fp8", weight_block_size=None, activation_scheme="static"),
                    lambda w, i: fp8(w, i, dtype=torch.float8_e5m2 if i % 2 else torch.float8_e4m3fn)),
     "fbgemm": (dict(quant_method="fbgemm_fp8", activation_scale_ub=1200.0), fbgemm),
-    "packed": (dict(quant_method="compressed-tensors", format="pack-quantized", ignore=["lm_head"], config_groups=linear("group_0", **GROUP)),
+    "packed": (dict(quant_method="compressed-tensors", format="pack-quantized", ignore=["lm_head"], config_groups=groups(GROUP)),
                lambda w, i: compressed(w, i, pack, GROUP, order=torch.from_numpy(shuffled(w.shape[1], 16)) if i == 3 else None)),
-    "odd": (dict(quant_method="compressed-tensors", format="pack-quantized", config_groups={**linear("group_0", **ODD), **linear("group_1", **ODD_ZERO)}),
+    "odd": (dict(quant_method="compressed-tensors", format="pack-quantized", config_groups=groups(ODD, ODD_ZERO)),
             lambda w, i: compressed(w, i, pack, ODD_ZERO if i % 2 else ODD, scales=torch.float16)),
-    "plain": (dict(quant_method="compressed-tensors", format="naive-quantized", config_groups={**linear("group_0", **INT8), **linear("group_1", **INT8_ZERO)}),
+    "plain": (dict(quant_method="compressed-tensors", format="naive-quantized", config_groups=groups(INT8, INT8_ZERO)),
               lambda w, i: compressed(w, i, naive, INT8_ZERO if i % 2 else INT8)),
     "mixed": (dict(quant_method="compressed-tensors", format="mixed-precision",
-                   config_groups={**linear("group_0", **FLOAT, strategy="tensor"), **linear("group_1", **FLOAT, strategy="channel"),
-                                  **linear("group_2", **FLOAT, strategy="block", block_structure=[16, 20])}),
-              lambda w, i: compressed(w, i, naive, [dict(FLOAT, strategy="tensor"), dict(FLOAT, strategy="channel"),
-                                                    dict(FLOAT, strategy="block", block_structure=[16, 20])][i % 3], scales=torch.float32)),
+                   config_groups=groups(*FLOATS)),
+              lambda w, i: compressed(w, i, naive, FLOATS[i % 3], scales=torch.float32)),
     "gptq": (dict(quant_method="gptq", bits=4, group_size=16, desc_act=False, sym=False, checkpoint_format="gptq"), lambda w, i: gptq(w, i, 4, 16)),
     "gptq_order": (dict(quant_method="gptq", bits=8, group_size=8, desc_act=True, sym=True, checkpoint_format="gptq_v2"),
                    lambda w, i: gptq(w, i, 8, 8, v1=False, order=shuffled, sym=True)),
