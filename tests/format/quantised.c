@@ -37,6 +37,28 @@ static void has_the_numbers_of_others(void **state)
     }
 }
 
+/* Weights that are read in turns are those that are read one after another. */
+static void reads_weights_in_turns(void **state)
+{
+    (void)state;
+    struct model_dir d = {0};
+    struct snug_err err;
+    enum { HALF = 100, N = 128 }; /* k_proj and v_proj: (8,16) */
+    float whole[2][N], turns[2][N];
+    assert_int_equal(model_dir_open(&io_posix, recorded("gptq_order"), &d, &err), 0);
+    const struct model_tensor *t[] = {model_dir_find(&d, "model.layers.0.self_attn.k_proj.weight"),
+                                      model_dir_find(&d, "model.layers.0.self_attn.v_proj.weight")};
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(st_read(t[i]->file, t[i]->tensor, whole[i], &err), 0);
+    for (int64_t at = 0; at < N; at += HALF)
+        for (int i = 0; i < 2; i++) {
+            size_t bytes = sizeof(float) * (size_t)(at ? N - HALF : HALF);
+            assert_int_equal(st_read_part(t[i]->file, t[i]->tensor, at * 4, turns[i] + at, bytes, &err), 0);
+        }
+    assert_memory_equal(turns, whole, sizeof whole);
+    model_dir_close(&d);
+}
+
 /* ---- what does not fit ---- */
 
 /* `from` becomes `to`, of the same length, in the file's bytes. */
@@ -113,26 +135,40 @@ static void refuses_weights_that_do_not_fit(void **state)
     }
 }
 
-/* The first element of a list of groups that is none. */
-static void refuses_groups_that_are_none(void **state)
+/* A folder whose list of groups of a weight begins with `group`. */
+static void begin_groups(const char *name, const char *list, int32_t group)
 {
-    (void)state;
-    struct model_dir d = {0};
     struct snug_err err;
     size_t bytes;
     char path[600];
     struct st_file f;
-    snprintf(path, sizeof path, "%s/model.safetensors", recorded("gptq_order"));
+    snprintf(path, sizeof path, "%s/model.safetensors", recorded(name));
     assert_int_equal(st_open(&io_posix, path, &f, &err), 0);
-    char *data = weights_of("gptq_order", &bytes);
-    memcpy(data + st_find(&f, DOWN "g_idx")->at, &(int32_t){6}, sizeof(int32_t));
+    char *data = weights_of(name, &bytes);
+    memcpy(data + st_find(&f, list)->at, &group, sizeof group);
     st_close(&f);
-    copy_folder("gptq_order");
+    copy_folder(name);
     put_weights(data, bytes);
     free(data);
-    assert_int_equal(model_dir_open(&io_posix, place, &d, &err), 0);
-    model_dir_close(&d);
+}
+
+static void refuses_groups_that_are_none(void **state)
+{
+    (void)state;
+    begin_groups("gptq_order", DOWN "g_idx", 6);
     expect_refusal("g_idx: element 0 is 6; expected a group from 0 to 5; get the model again");
+    begin_groups("gptq_order", DOWN "g_idx", -1);
+    expect_refusal("g_idx: element 0 is -1; expected a group from 0 to 5; get the model again");
+}
+
+/* compressed-tensors says so that columns are in their order. */
+static void takes_a_list_of_no_groups(void **state)
+{
+    (void)state;
+    struct snug_err err = {0};
+    begin_groups("packed", "model.layers.0.self_attn.o_proj.weight_g_idx", -1);
+    assert_int_equal(read_folder(&err), SNUG_OK);
+    remove_tree(place);
 }
 
 static void refuses_what_the_configuration_says(void **state)
@@ -215,9 +251,10 @@ static void survives_a_lack_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(has_the_numbers_of_others),    cmocka_unit_test(refuses_weights_that_do_not_fit),
-        cmocka_unit_test(refuses_groups_that_are_none), cmocka_unit_test(refuses_what_the_configuration_says),
-        cmocka_unit_test(survives_changed_bytes),       cmocka_unit_test(survives_a_lack_of_memory),
+        cmocka_unit_test(has_the_numbers_of_others),       cmocka_unit_test(reads_weights_in_turns),
+        cmocka_unit_test(refuses_weights_that_do_not_fit), cmocka_unit_test(refuses_groups_that_are_none),
+        cmocka_unit_test(takes_a_list_of_no_groups),       cmocka_unit_test(refuses_what_the_configuration_says),
+        cmocka_unit_test(survives_changed_bytes),          cmocka_unit_test(survives_a_lack_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
