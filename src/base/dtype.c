@@ -151,6 +151,11 @@ void dtype_convert(void *to, enum dtype to_type, const void *from, enum dtype fr
         memcpy(to, from, (size_t)dtype_bytes(to_type, n));
         return;
     }
+    if (to_type == DT_BF16 && from_type == DT_F32) { /* weights of a model: without a branch for each */
+        for (int64_t i = 0; i < n; i++)
+            ((uint16_t *)to)[i] = bf16_from_float(((const float *)from)[i]);
+        return;
+    }
     for (int64_t i = 0; i < n; i++)
         store(to, to_type, i, load(from, from_type, i));
 }

@@ -1,6 +1,7 @@
 #include "format/model_dir.h"
 
 #include "format/gguf/model.h"
+#include "format/quantised.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -233,7 +234,7 @@ int model_dir_open(const struct io *io, const char *path, struct model_dir *d, s
     TRY_TO(done, open_folder(d, err));
     TRY_TO(done, read_config(d, err));
     TRY_TO(done, open_weights(d, err));
-    TRY_TO(done, model_bitsandbytes_open(d, err));
+    TRY_TO(done, quantised_open(d, err));
     note_mixed_floats(d);
     code = find_carried(d, err);
 done:

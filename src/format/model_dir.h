@@ -72,7 +72,7 @@ void model_dir_close(struct model_dir *d);
 
 const struct model_tensor *model_dir_find(const struct model_dir *d, const char *name); /* NULL if absent; O(log n) */
 
-/* Whether bitsandbytes has quantised this one. */
+/* Whether this one is quantised in the folder; it is F32 here. */
 static inline bool model_dir_has_quantized(const struct model_dir *d, const struct model_tensor *t)
 {
     return t->file == d->numbers;
@@ -132,8 +132,5 @@ int model_gguf_open(struct model_dir *d, const char *file, struct snug_err *err)
 /* Makes d->tensors from d->files; a name in two files is SNUG_ERR_INPUT. */
 int model_dir_merge(struct model_dir *d, struct snug_err *err);
 int model_dir_sort(struct model_dir *d, struct snug_err *err); /* the same where d->tensors are there, in any order */
-
-/* Puts numbers in the place of what bitsandbytes has quantised, where it has. */
-int model_bitsandbytes_open(struct model_dir *d, struct snug_err *err);
 
 #endif

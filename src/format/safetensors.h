@@ -5,8 +5,8 @@
  * "__metadata__" -> {string: string}; then the data, which the offsets count from and cover without hole or overlap.
  *
  * Reading is as strict as the reference and, in what no real file does, stricter. A name may stand there only once. A
- * tensor has no other fields than the three, and at most 8 dimensions, each below 2^48. Complex and sub-byte and 8-bit
- * float elements are refused. There are at most a million tensors, and as many pairs of metadata. */
+ * tensor has no other fields than the three, and at most 8 dimensions, each below 2^48. Complex and sub-byte elements are
+ * refused, and floats of 8 bits but E4M3 and E5M2. There are at most a million tensors, and as many pairs of metadata. */
 #ifndef FORMAT_SAFETENSORS_H
 #define FORMAT_SAFETENSORS_H
 

@@ -248,7 +248,7 @@ static int dtype(struct parser *s, struct st_tensor *t)
 /* Of the format, but nothing that snug reads, keeps or writes. */
 static bool is_unsupported(enum dtype t)
 {
-    return t == DT_C64 || (t >= DT_F8_E5M2FNUZ && t <= DT_F8_E5M2) || dtype_bits(t) < 8;
+    return t == DT_C64 || (t >= DT_F8_E5M2FNUZ && t <= DT_F8_E8M0) || dtype_bits(t) < 8;
 }
 
 /* Shape, dtype and size of one tensor against each other. */

@@ -361,7 +361,7 @@ static void merged_weights_are_those_of_peft(void **state)
     }
 }
 
-/* ---- A base that bitsandbytes has quantised (tests/format/bitsandbytes/record.py). */
+/* ---- A base that bitsandbytes has quantised (tests/format/bitsandbytes/record.py), or others (tests/format/quantised/record.py). */
 
 static const char *train_on(const char *model, const char *name, const char *const *more)
 {
@@ -406,6 +406,35 @@ static void a_quantised_base_is_kept_so(void **state)
         expect_snug(0, said(), ARGS("merge", "--model", base, "--adapter", one, "--output-dir", merged), NULL);
         open_tensors(join(merged, "model.safetensors"), &f);
         for (size_t k = 0; k < f.n_tensors; k++) /* as those that are not quantised */
+            assert_int_equal(f.tensors[k].dtype, DT_BF16);
+        st_close(&f);
+    }
+}
+
+/* In other ways its weights are numbers, below an adapter too, unless 4 bits are asked for. */
+static void a_base_that_others_quantised_is_numbers(void **state)
+{
+    static const char *const names[] = {"fp8", "packed", "mixed", "gptq_order", "awq"};
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *base = join(fixture("format/quantised"), names[i]);
+        const char *numbers = train_on(base, "numbers", ARGS("--learning-rate", "0", "--weight-decay", "0"));
+        assert_true(file_has(said(), "has quantised 7 tensors"));
+        assert_false(file_has(join(numbers, "config.json"), "quantization_config"));
+        const char *one = train_on(base, "one", ARGS("--use-peft"));
+        assert_false(file_has(said(), "4 bits for"));
+        assert_true(same_adapter(one, train_on(numbers, "two", ARGS("--use-peft"))));
+        one = train_on(base, "one", ARGS("--use-peft", "--load-in-4bit"));
+        assert_true(file_has(said(), "4 bits for 7 tensors"));
+        assert_true(same_adapter(one, train_on(numbers, "two", ARGS("--use-peft", "--load-in-4bit"))));
+        const char *merged = join(folder, "merged_numbers");
+        struct st_file f;
+        remove_tree(merged);
+        expect_snug(0, said(), ARGS("merge", "--model", base, "--adapter", one, "--output-dir", merged), NULL);
+        assert_false(file_has(join(merged, "config.json"), "quantization_config"));
+        open_tensors(join(merged, "model.safetensors"), &f);
+        assert_int_equal(f.n_tensors, 11);
+        for (size_t k = 0; k < f.n_tensors; k++)
             assert_int_equal(f.tensors[k].dtype, DT_BF16);
         st_close(&f);
     }
@@ -664,6 +693,7 @@ int main(void)
         cmocka_unit_test(runs_have_the_same_bits),
         cmocka_unit_test(runs_above_4_bits_have_the_same_bits),
         cmocka_unit_test(a_quantised_base_is_kept_so),
+        cmocka_unit_test(a_base_that_others_quantised_is_numbers),
         cmocka_unit_test(lengths_are_of_large_weights_too),
         cmocka_unit_test(the_plan_counts_codes),
         cmocka_unit_test(lengths_begin_as_those_of_the_base),
