@@ -567,6 +567,17 @@ const struct op_case op_cases[] = {
     {CASE(mask_dropout, "two sequences", MASK_DROPOUT(9, 2, 7)), LENGTHS(5, 4)},
     {CASE(mask_dropout, "rows behind them", MASK_DROPOUT(12, 3, 21)), LENGTHS(1, 7, 2)},
     {CASE(mask_dropout, "large", MASK_DROPOUT(300, 2, 301)), LENGTHS(130, 160), .long_only = true},
+    {CASE(gate_rows, "a row a warp", GATE_ROWS(7, 24))},
+    {CASE(gate_rows, "odd rows", GATE_ROWS(5, 13))},
+    {CASE(gate_rows, "no rows", GATE_ROWS(0, 8))},
+    {CASE(gate_rows, "large", GATE_ROWS(300, 96)), .long_only = true},
+    {CASE(gate_rows_bwd, "a row a warp", GATE_ROWS_BWD(7, 24), .dx = NARROW(7, 24), .dlogits = NARROW(7, 1))},
+    {CASE(gate_rows_bwd, "odd rows", GATE_ROWS_BWD(5, 13), .dx = NARROW(5, 13), .dlogits = NARROW(5, 1))},
+    {CASE(gate_rows_bwd, "frozen gate", GATE_ROWS_BWD(5, 13), .dx = NARROW(5, 13))},
+    {CASE(gate_rows_bwd, "frozen expert", GATE_ROWS_BWD(5, 16), .dlogits = NARROW(5, 1))},
+    {CASE(gate_rows_bwd, "no rows", GATE_ROWS_BWD(0, 8), .dx = NARROW(0, 8), .dlogits = NARROW(0, 1))},
+    {CASE(gate_rows_bwd, "large", GATE_ROWS_BWD(300, 96), .dx = NARROW(300, 96), .dlogits = NARROW(300, 1)),
+     .long_only = true},
 };
 
 const int n_op_cases = (int)(sizeof op_cases / sizeof *op_cases);
