@@ -245,11 +245,17 @@ const char *matching_peft_path(const struct matching *m, size_t i)
     return m->routers[i] ? m->routers[i] : m->modules[i];
 }
 
+/* Whether it is a router that no name of a module means. */
+static bool is_unnamed(const struct matching *m, size_t i)
+{
+    return m->model->names_are_modules && m->routers[i];
+}
+
 int matching_is_target_module(const struct matching *m, size_t i, bool *target, struct snug_err *err)
 {
     const struct adapter_config *c = m->c;
     TRY(matching_is_target(m, m->modules[i], target, err));
-    *target = *target && !(matching_all_linear(c) && m->heads[i]);
+    *target = *target && !(matching_all_linear(c) && m->heads[i]) && !is_unnamed(m, i);
     if (*target || !matching_is_parameter(m, matching_peft_path(m, i)))
         return SNUG_OK;
     TRY(may_be_target(m, m->modules[i], target, err));
@@ -283,7 +289,7 @@ static int check_targets(const struct matching *m, struct snug_err *err)
         {
             bool found = false;
             for (size_t i = 0; i < m->n && !found; i++)
-                found = matching_ends(m->modules[i], json_string_value(name));
+                found = matching_ends(m->modules[i], json_string_value(name)) && !is_unnamed(m, i);
             if (!found)
                 return refuse_unmatched(m, "target_modules", "--target-modules", json_string_value(name), err);
         }
