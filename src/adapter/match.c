@@ -97,12 +97,18 @@ static int find_modules(struct matching *m, struct snug_err *err)
     return code;
 }
 
+/* Whether it is a router that no name of a module means. */
+static bool is_unnamed(const struct matching *m, size_t i)
+{
+    return m->model->names_are_modules && m->routers[i];
+}
+
 /* "query, key, value, dense": the last names of all modules, once each. */
 static const char *last_names(const struct matching *m, struct str *text)
 {
     for (size_t i = 0; i < m->n; i++) {
         const char *dot = strrchr(m->modules[i], '.'), *last = dot ? dot + 1 : m->modules[i];
-        bool known = false;
+        bool known = is_unnamed(m, i);
         for (size_t k = 0; k < i && !known; k++)
             known = matching_ends(m->modules[k], last);
         if (!known)
@@ -243,12 +249,6 @@ int matching_is_target(const struct matching *m, const char *path, bool *target,
 const char *matching_peft_path(const struct matching *m, size_t i)
 {
     return m->routers[i] ? m->routers[i] : m->modules[i];
-}
-
-/* Whether it is a router that no name of a module means. */
-static bool is_unnamed(const struct matching *m, size_t i)
-{
-    return m->model->names_are_modules && m->routers[i];
 }
 
 int matching_is_target_module(const struct matching *m, size_t i, bool *target, struct snug_err *err)
