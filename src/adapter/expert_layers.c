@@ -298,6 +298,8 @@ static bool put(json_t *doc, const struct matching *m, const struct renamed *to)
 
 int experts_rename(struct matching *m, struct adapter_config *c, struct snug_err *err)
 {
+    if (m->model->names_are_modules)
+        return SNUG_OK;
     struct renamed to = {.parameters = c->parameters ? json_copy(c->parameters) : json_array(),
                          .targets = json_array(),
                          .ranks = json_object(),

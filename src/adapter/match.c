@@ -97,12 +97,18 @@ static int find_modules(struct matching *m, struct snug_err *err)
     return code;
 }
 
+/* Whether it is a router that no name of a module means. */
+static bool is_unnamed(const struct matching *m, size_t i)
+{
+    return m->model->names_are_modules && m->routers[i];
+}
+
 /* "query, key, value, dense": the last names of all modules, once each. */
 static const char *last_names(const struct matching *m, struct str *text)
 {
     for (size_t i = 0; i < m->n; i++) {
         const char *dot = strrchr(m->modules[i], '.'), *last = dot ? dot + 1 : m->modules[i];
-        bool known = false;
+        bool known = is_unnamed(m, i);
         for (size_t k = 0; k < i && !known; k++)
             known = matching_ends(m->modules[k], last);
         if (!known)
@@ -249,7 +255,7 @@ int matching_is_target_module(const struct matching *m, size_t i, bool *target, 
 {
     const struct adapter_config *c = m->c;
     TRY(matching_is_target(m, m->modules[i], target, err));
-    *target = *target && !(matching_all_linear(c) && m->heads[i]);
+    *target = *target && !(matching_all_linear(c) && m->heads[i]) && !is_unnamed(m, i);
     if (*target || !matching_is_parameter(m, matching_peft_path(m, i)))
         return SNUG_OK;
     TRY(may_be_target(m, m->modules[i], target, err));
@@ -283,7 +289,7 @@ static int check_targets(const struct matching *m, struct snug_err *err)
         {
             bool found = false;
             for (size_t i = 0; i < m->n && !found; i++)
-                found = matching_ends(m->modules[i], json_string_value(name));
+                found = matching_ends(m->modules[i], json_string_value(name)) && !is_unnamed(m, i);
             if (!found)
                 return refuse_unmatched(m, "target_modules", "--target-modules", json_string_value(name), err);
         }

@@ -70,6 +70,7 @@ struct experts_config {
     const struct expert_names *names;
     int64_t n, chosen;         /* experts, and how many of them a token has */
     int64_t intermediate_size; /* of an expert */
+    int64_t shared_size;       /* of the expert that all tokens share; 0: there is none */
     bool normalized;           /* a token's weights of its experts add up to 1 */
     double balance;            /* how much of the loss that balances experts a language model's has; 0: none */
 };
@@ -197,6 +198,7 @@ struct model_config {
     bool untied;            /* the output has embeddings of its own */
     bool untied_by_file;    /* that is so where a folder's weights have them, whatever config.json says */
     bool newer_head;        /* the file asks for the other form of a head that has two (struct model_head) */
+    bool names_are_modules; /* PEFT takes none of an adapter's target_modules for routers and layers of experts */
     struct rotary rotary[ROTARY_KINDS];
     struct relative relative;
     double init_std;

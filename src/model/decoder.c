@@ -92,7 +92,7 @@ int decoder_windows(json_t *o, const char *path, struct model_config *c, struct 
     for (int64_t i = 0; i < c->layers; i++) {
         json_t *type = json_array_get(types, (size_t)i);
         const char *name = json_string_value(type);
-        bool full = i < first || (w.full_every && (i + 1) % w.full_every == 0);
+        bool full = (w.before ? i >= first : i < first) || (w.full_every && (i + 1) % w.full_every == 0);
         bool slides = types ? name && !strcmp(name, "sliding_attention") : use && own->window && !full;
         if (types && !slides && (!name || strcmp(name, "full_attention")))
             return err_set(err, SNUG_ERR_INPUT,

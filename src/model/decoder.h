@@ -13,6 +13,7 @@ int decoder_config(json_t *o, const char *path, struct model_config *c, double t
  * what an architecture knows. */
 struct decoder_windows {
     bool asked;         /* only if use_sliding_window is true, and from layer max_window_layers on */
+    bool before;        /* asked: the layers before that one instead */
     int64_t full_every; /* each such layer sees everything; 0: none */
     bool patterned;     /* sliding_window_pattern says which */
 };

@@ -84,6 +84,24 @@ int build_balance_loss(struct build *b, const struct experts_config *e)
     return n.loss;
 }
 
+/* A gated block for all rows, by the sigmoid of a product of its own. */
+static int shared_expert(struct build *b, const char *block, int v, int64_t size, enum act act)
+{
+    struct graph *g = b->g;
+    int64_t H = b->c->hidden_size;
+    const char *prefix = graph_name(g, "%s.shared_expert", block);
+    struct layer_options plain = build_product(b, false);
+    const struct part parts[] = {{graph_name(g, "%s.gate_proj", prefix), size},
+                                 {graph_name(g, "%s.up_proj", prefix), size}};
+    struct op_glu gate = {.x = build_parts(b, v, graph_name(g, "%s.gate_up_proj", prefix), H, parts, 2, plain),
+                          .act = act};
+    emit_glu(g, &gate);
+    struct op_gate_rows n = {.x = build_linear(b, gate.y, graph_name(g, "%s.down_proj", prefix), size, H, plain),
+                             .logits = build_linear(b, v, graph_name(g, "%s_gate", prefix), H, 1, plain)};
+    emit_gate_rows(g, &n);
+    return n.y;
+}
+
 int build_experts(struct build *b, const char *prefix, int v, const struct experts_config *e, enum act act)
 {
     struct graph *g = b->g;
@@ -124,5 +142,9 @@ int build_experts(struct build *b, const char *prefix, int v, const struct exper
     emit_linear_experts(g, &out);
     struct op_combine sum = {.x = out.y, .gates = r.gates, .places = r.places};
     emit_combine(g, &sum);
-    return sum.y;
+    if (!e->shared_size)
+        return sum.y;
+    struct op_add both = {.a = sum.y, .b = shared_expert(b, block, v, e->shared_size, act)};
+    emit_add(g, &both);
+    return both.y;
 }

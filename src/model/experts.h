@@ -5,7 +5,7 @@
 #include "model/build.h"
 
 /* Names of weights behind a layer's prefix. Files have a tensor for each expert: BLOCK.gate is the router, BLOCK.experts.E.GATE, .UP and
- * .DOWN are the layers of expert E. */
+ * .DOWN are the layers of expert E. BLOCK.shared_expert has those of an expert that all tokens have, BLOCK.shared_expert_gate its weight. */
 struct expert_names {
     const char *block, *gate, *up, *down;
 };

@@ -55,6 +55,7 @@
     A(phi3)                                                                                                            \
     A(qwen2)                                                                                                           \
     A(qwen3)                                                                                                           \
+    A(qwen2_moe)                                                                                                       \
     A(qwen3_moe)                                                                                                       \
     A(roberta)                                                                                                         \
     A(roberta_prelayernorm)                                                                                            \

@@ -33,6 +33,8 @@ CASES = {  # name: (class, folder of the base, task type, settings)
     "gemma2_blocks": (T.AutoModelForCausalLM, "gemma2", "CAUSAL_LM", dict(target_modules=["k_proj", "o_proj", "up_proj", "down_proj"])),
     "gemma3_pictures_text": (T.AutoModelForCausalLM, "gemma3_pictures", "CAUSAL_LM", dict(target_modules="all-linear", exclude_modules=r".*(vision_tower|multi_modal).*")),
     "llama_classes_saved": (SEQ, "llama_classes", "SEQ_CLS", dict(target_modules=["q_proj", "gate_proj"], modules_to_save=["score", "norm"])),
+    "qwen2_moe_all_linear": (T.AutoModelForCausalLM, "qwen2_moe", "CAUSAL_LM", dict(target_modules="all-linear")),
+    "qwen2_moe_shared": (T.AutoModelForCausalLM, "qwen2_moe", "CAUSAL_LM", dict(target_modules=["q_proj", "shared_expert_gate"])),
     "qwen3_moe_router": (T.AutoModelForCausalLM, "qwen3_moe", "CAUSAL_LM", dict(target_modules=["q_proj", "v_proj", "gate"])),
     "mixtral_attention": (T.AutoModelForCausalLM, "mixtral_balanced", "CAUSAL_LM", dict(target_modules=["q_proj", "o_proj"])),
     "qwen3_moe_experts": (T.AutoModelForCausalLM, "qwen3_moe", "CAUSAL_LM", dict(target_modules=["q_proj", "v_proj"], rank_pattern={r".*\.gate_up_proj": 3},

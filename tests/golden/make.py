@@ -335,6 +335,17 @@ CASES = {
                                           rope_parameters=dict(rope_type="default", rope_theta=10.0))),  # a key's bias shows
     "qwen3": (T.Qwen3ForCausalLM, decoder(T.Qwen3Config)),
     "qwen3_regression": (T.Qwen3ForSequenceClassification, decoder(T.Qwen3Config, num_labels=1, problem_type="regression")),
+    "qwen2_moe": (T.Qwen2MoeForCausalLM, decoder(T.Qwen2MoeConfig, head_dim=None, hidden_size=24, num_attention_heads=3, num_key_value_heads=1,
+                                                 moe_intermediate_size=8, shared_expert_intermediate_size=12, num_experts=5, num_experts_per_tok=2,
+                                                 num_hidden_layers=3, mlp_only_layers=[1], use_sliding_window=True, sliding_window=3,
+                                                 max_window_layers=2, rope_parameters=TURNS, tie_word_embeddings=True)),
+    "qwen2_moe_balanced": (T.Qwen2MoeForCausalLM, decoder(T.Qwen2MoeConfig, head_dim=None, **ODD, moe_intermediate_size=8, num_experts=6,
+                                                          shared_expert_intermediate_size=16, num_experts_per_tok=3, norm_topk_prob=True,
+                                                          qkv_bias=False, tie_word_embeddings=True, output_router_logits=True,
+                                                          router_aux_loss_coef=0.7)),
+    "qwen2_moe_classes": (T.Qwen2MoeForSequenceClassification, decoder(T.Qwen2MoeConfig, head_dim=None, moe_intermediate_size=8, num_experts=4,
+                                                                       hidden_size=32, shared_expert_intermediate_size=20,
+                                                                       num_experts_per_tok=2, decoder_sparse_step=2)),
     "qwen3_moe": (T.Qwen3MoeForCausalLM, decoder(T.Qwen3MoeConfig, moe_intermediate_size=8, num_experts=5, num_experts_per_tok=2,
                                                  mlp_only_layers=[1], norm_topk_prob=True)),
     "qwen3_moe_classes": (T.Qwen3MoeForSequenceClassification, decoder(T.Qwen3MoeConfig, moe_intermediate_size=8, num_experts=6,
@@ -541,6 +552,9 @@ def golden(name, cls, cfg, seed):
     if name == "gemma":  # as its first releases have it, who mean what transformers makes of it
         text = open(path + "/config.json").read().replace('"gelu_pytorch_tanh"', '"gelu"')
         open(path + "/config.json", "w").write(text)
+    if name == "qwen2_moe":  # as published folders are, whose layers' types follow from other settings
+        kept = {k: v for k, v in json.load(open(path + "/config.json")).items() if k != "layer_types"}
+        open(path + "/config.json", "w").write(json.dumps(kept, indent=2, sort_keys=True) + "\n")
     if name in WITHOUT_DEFAULTS:
         leave_out_defaults(path)
 

@@ -157,6 +157,15 @@ QWEN3_MOE = {**QWEN3, **dict(architectures=["Qwen3MoeForCausalLM"], decoder_spar
                              max_window_layers=48, mlp_only_layers=[], model_type="qwen3_moe", moe_intermediate_size=768,
                              norm_topk_prob=True, num_attention_heads=32, num_experts=128, num_experts_per_tok=8, num_hidden_layers=48,
                              num_key_value_heads=4, output_router_logits=False, router_aux_loss_coef=0.001, tie_word_embeddings=False)}
+QWEN2_MOE = dict(architectures=["Qwen2MoeForCausalLM"], attention_dropout=0.0, bos_token_id=151643, decoder_sparse_step=1, eos_token_id=151643,
+                 hidden_act="silu", hidden_size=2048, initializer_range=0.02, intermediate_size=5632, max_position_embeddings=8192,
+                 max_window_layers=21, model_type="qwen2_moe", moe_intermediate_size=1408, norm_topk_prob=False, num_attention_heads=16,
+                 num_experts=60, num_experts_per_tok=4, num_hidden_layers=24, num_key_value_heads=16, output_router_logits=False,
+                 rms_norm_eps=1e-06, rope_theta=1000000.0, router_aux_loss_coef=0.001, shared_expert_intermediate_size=5632,
+                 sliding_window=32768, tie_word_embeddings=False, use_cache=True, use_sliding_window=False, vocab_size=151936)
+QWEN2_57B = {**QWEN2_MOE, **dict(hidden_size=3584, intermediate_size=18944, max_position_embeddings=131072, max_window_layers=28,
+                                 moe_intermediate_size=2560, num_attention_heads=28, num_experts=64, num_experts_per_tok=8,
+                                 num_hidden_layers=28, num_key_value_heads=4, shared_expert_intermediate_size=20480, sliding_window=65536)}
 PYTHIA = dict(architectures=["GPTNeoXForCausalLM"], bos_token_id=0, eos_token_id=0, hidden_act="gelu", hidden_size=768,
               initializer_range=0.02, intermediate_size=3072, layer_norm_eps=1e-05, max_position_embeddings=2048, model_type="gpt_neox",
               num_attention_heads=12, num_hidden_layers=12, rotary_emb_base=10000, rotary_pct=0.25, tie_word_embeddings=False,
@@ -375,6 +384,8 @@ MODELS = {
     "Qwen2.5-0.5B": (QWEN25, 32768),
     "Qwen3-0.6B": (QWEN3, 40960),
     "Mixtral-8x7B-v0.1": (MIXTRAL, 32768),
+    "Qwen1.5-MoE-A2.7B": (QWEN2_MOE, 8192),
+    "Qwen2-57B-A14B": (QWEN2_57B, 131072),
     "Qwen3-30B-A3B": (QWEN3_MOE, 40960),
     "camembert-base": ({**ROBERTA, "architectures": ["CamembertForMaskedLM"], "bos_token_id": 5, "eos_token_id": 6, "model_type": "camembert",
                         "output_past": True, "vocab_size": 32005}, 512),

@@ -587,6 +587,17 @@ const struct op_case op_cases[] = {
     {CASE(linear_fp8, "bias of floats", LINEAR_FP8(5, 16, 16), .b = FLOAT(16))},
     {CASE(linear_fp8, "no rows", LINEAR_FP8(0, 16, 16))},
     {CASE(linear_fp8, "large", LINEAR_FP8(200, 160, 192), .b = FLOAT(192)), .long_only = true},
+    {CASE(gate_rows, "a row a warp", GATE_ROWS(7, 24))},
+    {CASE(gate_rows, "odd rows", GATE_ROWS(5, 13))},
+    {CASE(gate_rows, "no rows", GATE_ROWS(0, 8))},
+    {CASE(gate_rows, "large", GATE_ROWS(300, 96)), .long_only = true},
+    {CASE(gate_rows_bwd, "a row a warp", GATE_ROWS_BWD(7, 24), .dx = NARROW(7, 24), .dlogits = NARROW(7, 1))},
+    {CASE(gate_rows_bwd, "odd rows", GATE_ROWS_BWD(5, 13), .dx = NARROW(5, 13), .dlogits = NARROW(5, 1))},
+    {CASE(gate_rows_bwd, "frozen gate", GATE_ROWS_BWD(5, 13), .dx = NARROW(5, 13))},
+    {CASE(gate_rows_bwd, "frozen expert", GATE_ROWS_BWD(5, 16), .dlogits = NARROW(5, 1))},
+    {CASE(gate_rows_bwd, "no rows", GATE_ROWS_BWD(0, 8), .dx = NARROW(0, 8), .dlogits = NARROW(0, 1))},
+    {CASE(gate_rows_bwd, "large", GATE_ROWS_BWD(300, 96), .dx = NARROW(300, 96), .dlogits = NARROW(300, 1)),
+     .long_only = true},
 };
 
 const int n_op_cases = (int)(sizeof op_cases / sizeof *op_cases);

@@ -12,6 +12,8 @@
 #define COMBINE(N, H, k) .x = NARROW((N) * (k), H), .gates = NARROW(N, k), .places = INTS((N) * (k)), .y = NARROW(N, H)
 #define COMBINE_BWD(N, H, k)                                                                                           \
     .dy = NARROW(N, H), .x = NARROW((N) * (k), H), .gates = NARROW(N, k), .places = INTS((N) * (k))
+#define GATE_ROWS(N, H) .x = NARROW(N, H), .logits = NARROW(N, 1), .y = NARROW(N, H)
+#define GATE_ROWS_BWD(N, H) .dy = NARROW(N, H), .x = NARROW(N, H), .logits = NARROW(N, 1)
 #define EXPERTS(N, E, I, O) .x = NARROW(N, I), .w = NARROW(E, O, I), .offsets = INTS((E) + 1), .y = NARROW(N, O)
 #define EXPERTS_DX(N, E, I, O) .dy = NARROW(N, O), .w = NARROW(E, O, I), .offsets = INTS((E) + 1), .dx = NARROW(N, I)
 #define EXPERTS_DW(N, E, I, O) .dy = NARROW(N, O), .x = NARROW(N, I), .offsets = INTS((E) + 1)

@@ -122,6 +122,8 @@ static inline double sum_length(enum op op, const union args_any *a)
         return (double)a->combine.gates.shape[1];
     case OP_combine_bwd: /* of a gate */
         return (double)a->combine_bwd.x.shape[1];
+    case OP_gate_rows_bwd: /* of a logit */
+        return (double)a->gate_rows_bwd.x.shape[1];
     case OP_linear_experts:
         return (double)a->linear_experts.x.shape[1];
     case OP_linear_experts_dx:

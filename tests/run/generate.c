@@ -59,6 +59,7 @@ static void test_greedy(void **state)
                   {"mbart", 2},
                   {"mixtral", 2},
                   {"qwen3_moe", 2},
+                  {"qwen2_moe", 2},
                   {"gemma", 2},
                   {"granite", 2},
                   {"olmo3", 2},

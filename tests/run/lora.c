@@ -30,6 +30,8 @@ static const struct {
     {"gemma2_blocks", "gemma2"},
     {"gemma3_pictures_text", "gemma3_pictures"},
     {"llama_classes_saved", "llama_classes"},
+    {"qwen2_moe_all_linear", "qwen2_moe"},
+    {"qwen2_moe_shared", "qwen2_moe"},
     {"qwen3_moe_router", "qwen3_moe"},
     {"mixtral_attention", "mixtral_balanced"},
     {"qwen3_moe_experts", "qwen3_moe"},

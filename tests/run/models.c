@@ -113,6 +113,8 @@ static const struct model {
               {"phi3", false},
               {"qwen2", false},
               {"qwen3", false},
+              {"qwen2_moe", false},
+              {"qwen2_moe_classes", true},
               {"qwen3_moe", false},
               {"qwen3_moe_classes", true},
               {"seed_oss", false},
