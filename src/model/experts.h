@@ -4,10 +4,11 @@
 
 #include "model/build.h"
 
-/* Names of weights behind a layer's prefix. Files have a tensor for each expert: BLOCK.gate is the router, BLOCK.experts.E.GATE, .UP and
- * .DOWN are the layers of expert E. */
+/* Names of weights behind a layer's prefix. Files have a tensor for each expert: BLOCK.ROUTER is the router, BLOCK.experts.E.GATE, .UP and
+ * .DOWN are the layers of expert E. Or all experts' as one (experts_config): BLOCK.experts.gate_up_proj and .down_proj. */
 struct expert_names {
     const char *block, *gate, *up, *down;
+    const char *router; /* NULL: gate */
 };
 
 extern const struct expert_names experts_of_qwen; /* and of others */

@@ -25,8 +25,8 @@ static void near(double got, const char *file, const char *name, double bound)
 static void is_of_micro_batches(void **state)
 {
     (void)state;
-    static const char *const models[] = {"mixtral_balanced", "qwen3_moe_balanced"};
-    for (int m = 0; m < 2; m++)
+    static const char *const models[] = {"mixtral_balanced", "qwen3_moe_balanced", "gpt_oss_balanced"};
+    for (int m = 0; m < 3; m++)
         for (int d = 0; d < n_devices(); d++) {
             const char *model = fixture(join("golden", models[m])), *out = join(folder, "out");
             const char *expected = join(model, "expected.safetensors");
@@ -48,8 +48,8 @@ static void is_of_micro_batches(void **state)
 static void shares_are_in_the_log(void **state)
 {
     (void)state;
-    static const char *const models[] = {"mixtral_balanced", "qwen3_moe_balanced"};
-    for (int m = 0; m < 2; m++)
+    static const char *const models[] = {"mixtral_balanced", "qwen3_moe_balanced", "gpt_oss_balanced"};
+    for (int m = 0; m < 3; m++)
         for (int d = 0; d < n_devices(); d++) {
             const char *model = fixture(join("golden", models[m])), *out = join(folder, "out");
             const char *expected = join(model, "expected.safetensors");
