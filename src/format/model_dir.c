@@ -234,6 +234,7 @@ int model_dir_open(const struct io *io, const char *path, struct model_dir *d, s
     TRY_TO(done, read_config(d, err));
     TRY_TO(done, open_weights(d, err));
     TRY_TO(done, model_bitsandbytes_open(d, err));
+    TRY_TO(done, model_mxfp4_open(d, err));
     note_mixed_floats(d);
     code = find_carried(d, err);
 done:
@@ -248,6 +249,9 @@ void model_dir_close(struct model_dir *d)
     if (d->numbers)
         st_close(d->numbers);
     mem_free(d->numbers);
+    if (d->unpacked)
+        st_close(d->unpacked);
+    mem_free(d->unpacked);
     for (size_t i = 0; i < d->n_files; i++)
         st_close(&d->files[i]);
     model_made_free(d->made, d->n_made);

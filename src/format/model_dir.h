@@ -58,6 +58,7 @@ struct model_dir {
     size_t n_tensors;
     struct model_bits bits;                 /* as config.json had it, which has no quantization_config then */
     struct st_file *numbers;                /* those of quantised weights: F32; NULL: there are none */
+    struct st_file *unpacked;               /* those of weights in MXFP4: BF16; NULL: there are none */
     const char *carried[MODEL_DIR_CARRIED]; /* those of model_dir_carried that are there */
     size_t n_carried;
     struct model_made made[MODEL_DIR_MADE];
@@ -135,5 +136,8 @@ int model_dir_sort(struct model_dir *d, struct snug_err *err); /* the same where
 
 /* Puts numbers in the place of what bitsandbytes has quantised, where it has. */
 int model_bitsandbytes_open(struct model_dir *d, struct snug_err *err);
+
+/* Likewise where config.json says that experts are in MXFP4. */
+int model_mxfp4_open(struct model_dir *d, struct snug_err *err);
 
 #endif
