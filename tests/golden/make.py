@@ -354,7 +354,7 @@ CASES = {
                                                        router_aux_loss_coef=1.5)),
     "gpt_oss": (T.GptOssForCausalLM, gpt_oss()),
     "gpt_oss_balanced": (T.GptOssForCausalLM, gpt_oss(sliding_window=50, swiglu_limit=7.0, output_router_logits=True, router_aux_loss_coef=0.9)),
-    "gpt_oss_classes": (T.GptOssForSequenceClassification, gpt_oss(num_hidden_layers=3, attention_bias=False, swiglu_limit=7.0)),
+    "gpt_oss_classes": (T.GptOssForSequenceClassification, gpt_oss(num_hidden_layers=3, attention_bias=False, swiglu_limit=7.0, swiglu_alpha=1.702, rope_parameters=None)),
     "seed_oss": (T.SeedOssForCausalLM, decoder(T.SeedOssConfig, rope_parameters=TURNS, attention_out_bias=True, mlp_bias=True,
                                                attention_dropout=0.0, residual_dropout=0.0)),
     "seed_oss_classes": (T.SeedOssForSequenceClassification, decoder(T.SeedOssConfig, rope_parameters=TURNS, attention_bias=False,
@@ -372,7 +372,7 @@ CASES = {
     "starcoder2_classes": (T.Starcoder2ForSequenceClassification, decoder(T.Starcoder2Config, num_hidden_layers=3,
                                                                                  rope_parameters=dict(rope_type="default", rope_theta=10.0))),
 }
-WITHOUT_DEFAULTS = ["bloom_classes", "cohere2", "falcon_classes", "glm4_classes", "gpt2_classes", "gpt_bigcode_classes", "gpt_neo_classes", "gptj_classes", "hunyuan_classes", "opt_classes", "phi_classes", "stablelm_classes", "starcoder2_classes", "starcoder2_plain"]  # of config.json
+WITHOUT_DEFAULTS = ["bloom_classes", "cohere2", "falcon_classes", "glm4_classes", "gpt2_classes", "gpt_bigcode_classes", "gpt_neo_classes", "gpt_oss_classes", "gptj_classes", "hunyuan_classes", "opt_classes", "phi_classes", "stablelm_classes", "starcoder2_classes", "starcoder2_plain"]  # of config.json
 
 
 for family, config in (("Bert", bert()), ("Roberta", roberta()), ("DistilBert", distilbert(qa_dropout=0.0)), ("Electra", electra()), ("Albert", albert()),
@@ -536,6 +536,8 @@ def leave_out_defaults(path):
     was = T.AutoConfig.from_pretrained(path)
     full, usual = json.load(open(path + "/config.json")), type(was)().to_dict()
     kept = {k: v for k, v in full.items() if k in ("architectures", "model_type") or k not in usual or v != usual[k]}
+    if was.model_type == "gpt_oss":
+        del kept["layer_types"]  # its class makes them of the number of layers
     with open(path + "/config.json", "w") as f:
         json.dump(kept, f, indent=2, sort_keys=True)
         f.write("\n")
