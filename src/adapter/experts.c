@@ -173,6 +173,20 @@ static int add_parts(struct matching *m, int w, const char *module, struct snug_
     return SNUG_OK;
 }
 
+int experts_check_router(const struct matching *m, size_t i, struct snug_err *err)
+{
+    const char *path = matching_peft_path(m, i);
+    bool file = m->c->path[0], whole = false;
+    for (int k = 1; k < m->g->n_nodes; k++)
+        whole |= m->g->nodes[k].op == OP_linear_experts && m->g->nodes[k].u.linear_experts.in_out;
+    if (!whole || matching_is_parameter(m, path))
+        return SNUG_OK;
+    return err_set(err, file ? SNUG_ERR_INPUT : SNUG_ERR_USAGE,
+                   "%s%s: %s is a router, and no linear layer for PEFT; name it by %s router.weight",
+                   file ? m->c->path : "", file ? ": target_modules" : "--target-modules", path,
+                   file ? "target_parameters" : "--target-parameters");
+}
+
 /* Of files that have all experts' weights as one, (E,I,O). */
 static int refuse_whole(const struct matching *m, const char *name, struct snug_err *err)
 {
