@@ -30,16 +30,17 @@ int experts_find(struct matching *m, struct snug_err *err)
     return code;
 }
 
-/* BLOCK.gate, where the experts of its layer are BLOCK.experts: in files, Mixtral's has another name. */
+/* BLOCK.gate, or what else its last name is, where the experts of its layer are BLOCK.experts: in files, Mixtral's has another block. */
 int experts_router_path(struct matching *m, const struct value *router, const char **out, struct snug_err *err)
 {
-    char path[MODEL_NAME_MAX];
+    char path[MODEL_NAME_MAX], module[MODEL_NAME_MAX];
+    snprintf(module, sizeof module, "%.*s", (int)adapter_module_length(router->name), router->name);
     for (int i = 1; i < m->g->n_values; i++) {
         const struct value *v = graph_value(m->g, i);
         const char *experts = m->experts[i] && !v->base && v->name ? strstr(v->name, ".experts.") : NULL;
         if (!experts || v->layer != router->layer)
             continue;
-        snprintf(path, sizeof path, "%.*s.gate", (int)(experts - v->name), v->name);
+        snprintf(path, sizeof path, "%.*s%s", (int)(experts - v->name), v->name, strrchr(module, '.'));
         return (*out = arena_strdup(&m->out->arena, path)) ? SNUG_OK : err_no_memory(err, strlen(path));
     }
     *out = NULL; /* no expert computes */
@@ -172,12 +173,38 @@ static int add_parts(struct matching *m, int w, const char *module, struct snug_
     return SNUG_OK;
 }
 
+int experts_check_router(const struct matching *m, size_t i, struct snug_err *err)
+{
+    const char *path = matching_peft_path(m, i);
+    bool file = m->c->path[0], whole = false;
+    for (int k = 1; k < m->g->n_nodes; k++)
+        whole |= m->g->nodes[k].op == OP_linear_experts && m->g->nodes[k].u.linear_experts.in_out;
+    if (!whole || matching_is_parameter(m, path))
+        return SNUG_OK;
+    return err_set(err, file ? SNUG_ERR_INPUT : SNUG_ERR_USAGE,
+                   "%s%s: %s is a router, and no linear layer for PEFT; name it by %s router.weight",
+                   file ? m->c->path : "", file ? ": target_modules" : "--target-modules", path,
+                   file ? "target_parameters" : "--target-parameters");
+}
+
+/* Of files that have all experts' weights as one, (E,I,O). */
+static int refuse_whole(const struct matching *m, const char *name, struct snug_err *err)
+{
+    bool file = m->c->path[0];
+    return err_set(err, file ? SNUG_ERR_INPUT : SNUG_ERR_USAGE,
+                   "%s%s: %s lies as (experts,in,out) in files, and has no adapter; %s", file ? m->c->path : "",
+                   file ? ": target_parameters" : "--target-parameters", name,
+                   file ? "use an adapter without it" : "leave it out");
+}
+
 int experts_match(struct matching *m, struct snug_err *err)
 {
     for (int k = 1; k < m->g->n_nodes; k++) {
         const struct value *w = parameter_of(m, k);
         if (!w || !is_parameter(m, w->name))
             continue;
+        if (m->g->nodes[k].u.linear_experts.in_out)
+            return refuse_whole(m, w->name, err);
         TRY(experts_check_plain(m, w->name, "of experts", "leave it out", err));
         const char *module = arena_strdup(&m->out->arena, w->name), *path = NULL;
         if (!module)

@@ -324,6 +324,10 @@ int adapter_match(struct adapter_config *c, const struct model_config *model, co
     for (size_t i = 0; i < m.n && !code; i++) {
         bool target;
         code = matching_is_target_module(&m, i, &target, err);
+        /* No linear layer in transformers. Where experts' layers have names, all-linear has become a list with the router's. */
+        target = target && !(m.routers[i] && matching_all_linear(c));
+        if (!code && target && m.routers[i])
+            code = experts_check_router(&m, i, err);
         if (!code && target && m.routers[i])
             code = experts_check_plain(&m, m.modules[i], "a router of experts", "leave the router out", err);
         const char *path = matching_peft_path(&m, i);

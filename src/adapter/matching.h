@@ -44,6 +44,9 @@ int matching_add(struct matching *m, struct adapter new, struct snug_err *err);
 
 /* ---- mixtures of experts (experts.c) ---- */
 
+/* Refuses router i where PEFT knows it as a parameter alone and it is named as a module: files have all experts' weights as one. */
+int experts_check_router(const struct matching *m, size_t i, struct snug_err *err);
+
 int experts_find(struct matching *m, struct snug_err *err); /* fills m->experts and m->routes */
 /* Of a router's weight: how PEFT names its module; NULL: no experts are there. */
 int experts_router_path(struct matching *m, const struct value *router, const char **out, struct snug_err *err);

@@ -13,6 +13,7 @@ static const struct quant_method methods[] = {
     {"compressed-tensors", "compressed-tensors", compressed_tensors_find, NULL},
     {"gptq", "GPTQ", gptq_find, NULL},
     {"awq", "AWQ", awq_find, NULL},
+    {"mxfp4", "MXFP4", mxfp4_find, NULL},
 };
 enum { METHODS = sizeof methods / sizeof *methods };
 

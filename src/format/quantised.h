@@ -140,6 +140,7 @@ int fp8_find(struct quant_finding *f, struct snug_err *err);
 int compressed_tensors_find(struct quant_finding *f, struct snug_err *err);
 int gptq_find(struct quant_finding *f, struct snug_err *err);
 int awq_find(struct quant_finding *f, struct snug_err *err);
+int mxfp4_find(struct quant_finding *f, struct snug_err *err);
 
 /* Puts numbers in the place of what is quantised in a folder that has been opened; a method that is no row is SNUG_ERR_INPUT. */
 int quantised_open(struct model_dir *d, struct snug_err *err);

@@ -62,18 +62,21 @@ SLOT(linear_dx_act, w, SLOT_NODE_TYPE)
 OP(activation, IN(x) OUT(y) MAYBE(slope), ACT(act), DIFF,
    "y = act(x); slope = act'(x), for the gradient; only this node reads x")
 OP(act_bwd, IN(slope) IN(dy) OUT(du) ACC(dbias), , NONE, "du = dy * slope; dbias = sum of du over rows")
-OP(attention, IN(qkv) IN(cu) OPT(coords) OPT(rng) OUT(o) F32(lse) MAYBE(mask),
+OP(attention, IN(qkv) IN(cu) OPT(coords) OPT(rng) OPT(sinks) OUT(o) F32(lse) MAYBE(mask),
    INT(heads) INT(kv_heads) FLAG(causal) REAL(scale) REAL(p) INT(site) INT(longest) INT(queries) INT(window)
        REAL(softcap),
    DIFF,
    "per sequence and head: o = dropout(softmax(scale q k^T)) v; lse = log of the softmax's denominator; no sequence "
    "has more than `longest` rows (0: not known); o is 0 but in a sequence's first `queries` rows (0: all); query i "
    "sees key j where |i - j| < window (0: all keys) and, when causal, j <= i; scores s become c tanh(s/c) with c = "
-   "softcap (0: they stay); mask: room in which a backend may keep what dropout decided")
+   "softcap (0: they stay); sinks (heads): a score more of every softmax, which has no value; mask: room in which a "
+   "backend may keep what dropout decided")
 OP(attention_bwd, IN(qkv) IN(o) IN(lse) IN(dout) IN(cu) OPT(coords) OPT(rng) OPT(mask) OUT(dqkv) ACC(dbias),
    INT(heads) INT(kv_heads) FLAG(causal) REAL(scale) REAL(p) INT(site) INT(longest) INT(queries) INT(window)
        REAL(softcap),
    NONE, "the gradient of attention; dbias = sum of dqkv over rows")
+OP(attention_sinks_bwd, IN(sinks) IN(o) IN(lse) IN(dout) IN(cu) ACC(dsinks), , NONE,
+   "the gradient of attention's sinks: dsinks[h] = - the sum over real rows of exp(sinks[h] - lse) (dout . o)")
 OP(attention_general, IN(q) OPT(kv) OPT(table) IN(cu) OPT(kv_cu) OPT(coords) OPT(rng) OUT(o) F32(lse),
    INT(heads) INT(furthest) FLAG(causal) REAL(scale) REAL(p) INT(site), DIFF,
    "attention of the rows of cu to those of kv_cu, whose keys and values kv (S, 2 heads D) has; without these, to "
@@ -94,10 +97,12 @@ OP(attention_disentangled, IN(qkv) IN(relative) IN(rows) IN(cu) OPT(coords) OPT(
 OP(attention_disentangled_bwd,
    IN(qkv) IN(relative) IN(rows) IN(o) IN(lse) IN(dout) IN(cu) OPT(coords) OPT(rng) OUT(dqkv) ACC(drelative),
    INT(heads) INT(queries) INT(keys) REAL(scale) REAL(p) INT(site), NONE, "the gradient of attention_disentangled")
-OP(attention_cached, IN(qkv) OPT(kv) OPT(kv_cu) OPT(table) IN(cu) IN(past) OPT(at) INOUT(keys) INOUT(values) OUT(o),
+OP(attention_cached,
+   IN(qkv) OPT(kv) OPT(kv_cu) OPT(table) OPT(sinks) IN(cu) IN(past) OPT(at) INOUT(keys) INOUT(values) OUT(o),
    INT(heads) INT(kv_heads) INT(furthest) REAL(scale) INT(window) REAL(softcap), NONE,
    "causal attention of new rows to those before them: of sequence b the first past[b] keys and values are in the "
-   "cache, the new rows' are put behind them; o as attention has it, the bias as attention_general. With kv, attention "
+   "cache, the new rows' are put behind them; o and sinks as attention has it, the bias as attention_general. With kv, "
+   "attention "
    "to "
    "others: the rows of kv (S, 2 kv_heads D) that kv_cu gives a sequence become the first of its cache, and all its "
    "rows, with the queries qkv (T, heads D), see the first past[b] keys. at: which of the caches' rows, all together, "
@@ -115,6 +120,11 @@ OP(rms_norm_bwd, IN(dy) OPT(dh) IN(h) IN(gamma) IN(rstd) ACC(dx) ACC(dres) ACC(d
    "the gradient of rms_norm; dh is what reaches h besides")
 OP(glu, IN(x) OUT(y), ACT(act), DIFF, "y = act(left half of each row of x) * right half")
 OP(glu_bwd, IN(x) IN(dy) ACC(dx), ACT(act), NONE, "the gradient of glu")
+OP(glu_clamped, IN(x) OUT(y), REAL(alpha) REAL(limit), DIFF,
+   "y = (u + 1) g sigmoid(alpha g) with g = min(gate, limit), u = up between -limit and limit; x has them as "
+   "neighbours")
+OP(glu_clamped_bwd, IN(x) IN(dy) ACC(dx), REAL(alpha) REAL(limit), NONE,
+   "the gradient of glu_clamped; 0 for what a limit has changed")
 OP(route, IN(logits) OUT(gates) F32(places) F32(offsets), INT(k) FLAG(normalized), DIFF,
    "of each row the k experts with the largest logits: gates[n,j] = their softmax over all experts, or over the chosen "
    "when normalized; places[n k + j] = where this row is among all, sorted by expert; expert e has rows offsets[e] ... "
@@ -135,12 +145,17 @@ OP(expert_shares, IN(places) IN(offsets) IN(cu) OPT(before) F32(y), INT(k), NONE
    "is larger, and smaller; 0 and 0 without rows")
 OP(take, IN(x) IN(places) OUT(y), INT(k), DIFF, "y[places[n k + j]] = x[n]: rows of tokens, sorted by expert")
 OP(take_bwd, IN(dy) IN(places) ACC(dx), INT(k), NONE, "the gradient of take: dx[n] = sum_j dy[places[n k + j]]")
-OP(linear_experts, IN(x) IN(w) IN(offsets) OUT(y), , DIFF,
-   "y[n] = w[e] x[n] with the expert e that has row n: offsets[e] <= n < offsets[e+1]; w is (E,O,I)")
+OP(linear_experts, IN(x) IN(w) IN(offsets) OUT(y), FLAG(in_out), DIFF,
+   "y[n] = w[e] x[n] with the expert e that has row n: offsets[e] <= n < offsets[e+1]; w is (E,O,I), or (E,I,O) when "
+   "in_out, and w[e] its transpose")
 SLOT(linear_experts, w, SLOT_NODE_TYPE)
-OP(linear_experts_dx, IN(dy) IN(w) IN(offsets) ACC(dx), , NONE, "dx[n] = w[e]^T dy[n]")
+OP(linear_experts_dx, IN(dy) IN(w) IN(offsets) ACC(dx), FLAG(in_out), NONE, "dx[n] = w[e]^T dy[n]")
 SLOT(linear_experts_dx, w, SLOT_NODE_TYPE)
-OP(linear_experts_dw, IN(dy) IN(x) IN(offsets) ACC(dw), , NONE, "dw[e] = sum of dy[n] x[n]^T over the rows of e")
+OP(linear_experts_dw, IN(dy) IN(x) IN(offsets) ACC(dw), FLAG(in_out), NONE,
+   "dw[e] = sum of dy[n] x[n]^T over the rows of e, or its transpose when in_out")
+OP(expert_bias, IN(x) IN(b) IN(offsets) OUT(y), , DIFF,
+   "y[n] = x[n] + b[e] with the expert e that has row n, b is (E,O); only this node reads x")
+OP(expert_bias_bwd, IN(dy) IN(offsets) ACC(db), , NONE, "db[e] = sum of dy[n] over the rows of e")
 OP(split_experts, IN(w) OUT(y), INT(experts) FLAG(columns), DIFF,
    "y (E,M,N) = the E matrices that lie in w one below the other, w (E M,N): y[e,m,n] = w[e M + m,n]; or with columns, "
    "in w (M,N E): y[e,m,n] = w[m,n E + e]")

@@ -178,6 +178,7 @@ int build_attention(struct build *b, int qkv, struct attention_options o)
                                        : o.coords ? o.coords
                                                   : b->in.coords,
                              .rng = p > 0 ? b->in.rng : 0,
+                             .sinks = o.sinks,
                              .heads = c->heads,
                              .kv_heads = o.kv_heads ? o.kv_heads : c->heads,
                              .causal = o.causal,

@@ -118,6 +118,7 @@ struct attention_options {
     int64_t queries; /* only so many rows of each sequence ask; 0: all */
     int cu, coords;  /* of the rows; 0: those of the tokens, not of the sources */
     int64_t window;  /* causal: keys that a query sees, with its own; 0: all */
+    int sinks;       /* (heads), a score more each; 0: none */
 };
 int build_attention(struct build *b, int qkv, struct attention_options o);
 

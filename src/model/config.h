@@ -73,6 +73,10 @@ struct experts_config {
     int64_t shared_size;       /* of the expert that all tokens share; 0: there is none */
     bool normalized;           /* a token's weights of its experts add up to 1 */
     double balance;            /* how much of the loss that balances experts a language model's has; 0: none */
+    /* Files have the weights of all experts as one, (E,I,O), with a bias for each expert, as the router has; gates and ups lie by turns,
+     * for op glu_clamped. */
+    bool whole;
+    double alpha, limit; /* of that op */
 };
 
 /* Decoders of Llama's kind (decoder.h). Of model_config's dropouts dropout_embedding and dropout_hidden, behind each block, are theirs too. */
@@ -85,6 +89,7 @@ struct decoder_config {
     double norm_eps;
     bool qkv_bias, out_bias, mlp_bias;
     bool head_bias; /* of the output's embeddings */
+    bool sinks;     /* heads have a score more in attention's softmax */
     enum head_norms head_norms;
     bool turned_first;     /* heads are normalised behind the rotation, else before it */
     bool interleaved;      /* pairs that turn are neighbours, else half of what turns apart */

@@ -252,6 +252,7 @@ static int attend(struct build *b, int i, int v, const int *tables)
                                  {of_layer(b, i, "self_attn.k_proj"), keys},
                                  {of_layer(b, i, "self_attn.v_proj"), keys}};
     bool slides = own->layer[i] & LAYER_SLIDES;
+    int sinks = own->sinks ? WEIGHT(b, b->normal, of_layer(b, i, "self_attn.sinks"), DIM(c->heads)) : 0;
     v = joined(b, i, v, "self_attn.qkv_proj", parts, 3, own->qkv_bias, own->qkv_fused);
     v = turn(b, i, v, slides && tables[ROTARY_WINDOW] ? tables[ROTARY_WINDOW] : tables[ROTARY_ALL]);
     return build_attention(b, v,
@@ -260,7 +261,8 @@ static int attend(struct build *b, int i, int v, const int *tables)
                                                       .scale = own->score_scale,
                                                       .cap = own->score_cap,
                                                       .causal = !own->both_ways,
-                                                      .window = slides ? own->window : 0});
+                                                      .window = slides ? own->window : 0,
+                                                      .sinks = sinks});
 }
 
 static int feed_forward(struct build *b, int i, int v)

@@ -102,14 +102,63 @@ static int shared_expert(struct build *b, const char *block, int v, int64_t size
     return n.y;
 }
 
+/* A product of rows that are sorted by expert; the weight lies as the files have it. */
+static int product(struct build *b, int rows, int weight, bool in_out, int offsets)
+{
+    struct op_linear_experts n = {.x = rows, .w = weight, .offsets = offsets, .in_out = in_out};
+    emit_linear_experts(b->g, &n);
+    return n.y;
+}
+
+/* The same with the weight NAME and the bias NAME_bias of all experts. */
+static int whole_layer(struct build *b, int rows, const char *name, int64_t experts, int64_t in, int64_t out,
+                       int offsets)
+{
+    int weight = WEIGHT(b, b->normal, name, DIM(experts), DIM(in), DIM(out));
+    struct op_expert_bias n = {.x = product(b, rows, weight, true, offsets),
+                               .b = WEIGHT(b, b->zero, graph_name(b->g, "%s_bias", name), DIM(experts), DIM(out)),
+                               .offsets = offsets};
+    emit_expert_bias(b->g, &n);
+    return n.y;
+}
+
+/* The experts' blocks on rows of files that have all experts' weights as one. */
+static int whole_blocks(struct build *b, const char *block, int rows, const struct experts_config *e, int offsets)
+{
+    int64_t H = b->c->hidden_size, F = e->intermediate_size;
+    const char *up = graph_name(b->g, "%s.experts.gate_up_proj", block);
+    const char *down = graph_name(b->g, "%s.experts.down_proj", block);
+    struct op_glu_clamped gate = {
+        .x = whole_layer(b, rows, up, e->n, H, 2 * F, offsets), .alpha = e->alpha, .limit = e->limit};
+    emit_glu_clamped(b->g, &gate);
+    return whole_layer(b, gate.y, down, e->n, F, H, offsets);
+}
+
+/* The same of files that have each expert's layers. */
+static int stacked_blocks(struct build *b, const char *prefix, const char *block, int rows,
+                          const struct experts_config *e, enum act act, int offsets)
+{
+    const struct expert_names *names = e->names;
+    int64_t H = b->c->hidden_size, F = e->intermediate_size;
+    struct stacked up = {.name = graph_name(b->g, "%smlp.experts.gate_up_proj", prefix),
+                         .out = 2 * F,
+                         .in = H,
+                         .part = {{names->gate, F}, {names->up, F}}};
+    struct stacked down = {
+        .name = graph_name(b->g, "%smlp.experts.down_proj", prefix), .out = H, .in = F, .part = {{names->down, H}}};
+    struct op_glu gate = {.x = product(b, rows, stacked_weight(b, block, e->n, up), false, offsets), .act = act};
+    emit_glu(b->g, &gate);
+    return product(b, gate.y, stacked_weight(b, block, e->n, down), false, offsets);
+}
+
 int build_experts(struct build *b, const char *prefix, int v, const struct experts_config *e, enum act act)
 {
     struct graph *g = b->g;
     const struct expert_names *names = e->names;
-    int64_t H = b->c->hidden_size, F = e->intermediate_size;
     const char *block = graph_name(g, "%s%s", prefix, names->block);
-    struct layer_options plain = {.weight = b->normal, .no_bias = true};
-    struct op_route r = {.logits = build_linear(b, v, graph_name(g, "%s.gate", block), H, e->n, plain),
+    const char *router = graph_name(g, "%s.%s", block, names->router ? names->router : "gate");
+    struct layer_options plain = {.weight = b->normal, .bias = b->normal, .no_bias = !e->whole};
+    struct op_route r = {.logits = build_linear(b, v, router, b->c->hidden_size, e->n, plain),
                          .k = e->chosen,
                          .normalized = e->normalized};
     emit_route(g, &r);
@@ -120,27 +169,9 @@ int build_experts(struct build *b, const char *prefix, int v, const struct exper
         add_use(b, &r);
     struct op_take rows = {.x = v, .places = r.places, .k = e->chosen};
     emit_take(g, &rows);
-    struct op_linear_experts in = {
-        .x = rows.y,
-        .w = stacked_weight(b, block, e->n,
-                            (struct stacked){.name = graph_name(g, "%smlp.experts.gate_up_proj", prefix),
-                                             .out = 2 * F,
-                                             .in = H,
-                                             .part = {{names->gate, F}, {names->up, F}}}),
-        .offsets = r.offsets};
-    emit_linear_experts(g, &in);
-    struct op_glu gate = {.x = in.y, .act = act};
-    emit_glu(g, &gate);
-    struct op_linear_experts out = {
-        .x = gate.y,
-        .w = stacked_weight(b, block, e->n,
-                            (struct stacked){.name = graph_name(g, "%smlp.experts.down_proj", prefix),
-                                             .out = H,
-                                             .in = F,
-                                             .part = {{names->down, H}}}),
-        .offsets = r.offsets};
-    emit_linear_experts(g, &out);
-    struct op_combine sum = {.x = out.y, .gates = r.gates, .places = r.places};
+    int y = e->whole ? whole_blocks(b, block, rows.y, e, r.offsets)
+                     : stacked_blocks(b, prefix, block, rows.y, e, act, r.offsets);
+    struct op_combine sum = {.x = y, .gates = r.gates, .places = r.places};
     emit_combine(g, &sum);
     if (!e->shared_size)
         return sum.y;

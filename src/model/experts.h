@@ -4,10 +4,12 @@
 
 #include "model/build.h"
 
-/* Names of weights behind a layer's prefix. Files have a tensor for each expert: BLOCK.gate is the router, BLOCK.experts.E.GATE, .UP and
- * .DOWN are the layers of expert E. BLOCK.shared_expert has those of an expert that all tokens have, BLOCK.shared_expert_gate its weight. */
+/* Names of weights behind a layer's prefix. Files have a tensor for each expert: BLOCK.ROUTER is the router, BLOCK.experts.E.GATE, .UP and
+ * .DOWN are the layers of expert E. Or all experts' as one (experts_config): BLOCK.experts.gate_up_proj and .down_proj. BLOCK.shared_expert
+ * has the layers of an expert that all tokens have, BLOCK.shared_expert_gate its weight. */
 struct expert_names {
     const char *block, *gate, *up, *down;
+    const char *router; /* NULL: gate */
 };
 
 extern const struct expert_names experts_of_qwen; /* and of others */

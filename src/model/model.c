@@ -30,6 +30,7 @@
     A(gpt_bigcode)                                                                                                     \
     A(gpt_neo)                                                                                                         \
     A(gpt_neox)                                                                                                        \
+    A(gpt_oss)                                                                                                         \
     A(gptj)                                                                                                            \
     A(granite)                                                                                                         \
     A(hunyuan_v1_dense)                                                                                                \

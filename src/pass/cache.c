@@ -64,6 +64,7 @@ static void cache_attention(struct graph *g, int k, const struct pass_settings *
         graph_fail(g, SNUG_ERR_INPUT, "graph: attention that looks ahead, or drops, has no cache");
     int64_t D = graph_value(g, a.qkv)->shape[1].c / (a.heads + 2 * a.kv_heads);
     struct op_attention_cached n = {.qkv = a.qkv,
+                                    .sinks = a.sinks,
                                     .cu = a.cu,
                                     .o = a.o,
                                     .heads = a.heads,

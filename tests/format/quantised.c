@@ -186,8 +186,7 @@ static void refuses_what_the_configuration_says(void **state)
         {"gptq", "pack_dtype", "\"int16\"", "pack_dtype is int16; of GPTQ int32 is read"},
         {"gptq", "quant_method", "\"aqlm\"",
          "quant_method is \"aqlm\"; those that are read are bitsandbytes, fp8, fbgemm_fp8, compressed-tensors, gptq, "
-         "awq; "
-         "take the model that this one was made of"},
+         "awq, mxfp4; take the model that this one was made of"},
         {"gptq", "quant_method", "\"fp8\"", "says that weights are quantised (fp8), but none is; remove it"},
         {"awq", "version", "\"gemv\"", "version is \"gemv\"; of AWQ \"gemm\" is read"},
         {"awq", "bits", "8", "bits is 8; of AWQ 4 is read"},

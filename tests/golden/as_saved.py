@@ -36,4 +36,6 @@ def experts(mixtral, weights):
 
 def tensors_as_saved(model_type, weights):
     """weights: tensors by name, in float or on the device "meta"."""
+    if model_type == "gpt_oss":
+        return weights
     return nomic(weights) if model_type == "nomic_bert" else experts(model_type == "mixtral", weights)

@@ -52,6 +52,7 @@ CASES = {  # name: (class, folder of the base, task type, settings)
     "llama_nested_dora": (T.AutoModelForCausalLM, "llama", "CAUSAL_LM", dict(target_modules=["q_proj", "gate_proj", "down_proj"], use_dora=True),
                           dict(quant_type="nf4", use_double_quant=True)),
     "gpt_neox_default": (T.AutoModelForCausalLM, "gpt_neox", "CAUSAL_LM", dict()),
+    "gpt_oss_all_linear": (T.AutoModelForCausalLM, "gpt_oss", "CAUSAL_LM", dict(target_modules="all-linear")),
     "gpt_neox_all_linear": (SEQ, "gpt_neox_classes", "SEQ_CLS", dict(target_modules="all-linear")),
 }
 
@@ -64,7 +65,7 @@ def as_files(n, p, base):
     """A merged parameter under the names that files have for it: of experts, a tensor for each layer of each."""
     if base == "gemma3_pictures":
         return {n.replace("model.language_model.", "language_model.model."): p}
-    if ".experts." not in n:
+    if ".experts." not in n or "gpt_oss" in base:
         return {n.replace(".mlp.gate.", ".block_sparse_moe.gate.") if "mixtral" in base else n: p}
     block, which = n.split(".experts.")
     block, names = (block.replace(".mlp", ".block_sparse_moe"), ("w1", "w3", "w2")) if "mixtral" in base else (block, ("gate_proj", "up_proj", "down_proj"))
@@ -101,7 +102,7 @@ def record(case, cls, base, task, settings, quantized=None):
     torch.manual_seed(11)
     folder = f"{here}/lora/{case}"
     shutil.rmtree(folder, ignore_errors=True)
-    experts = dict(experts_implementation="eager") if "moe" in base or "mixtral" in base else {}
+    experts = dict(experts_implementation="eager") if any(x in base for x in ("moe", "mixtral", "gpt_oss")) else {}
     load = lambda dtype: cls.from_pretrained(f"{here}/{base}", attn_implementation="eager", dtype=dtype, **experts)
     model = load(torch.float32)
     model = peft.get_peft_model(model, peft.LoraConfig(r=4, lora_alpha=8, lora_dropout=0.0, task_type=task, **settings))

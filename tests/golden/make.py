@@ -119,6 +119,13 @@ def pictures(**k):
                           eoi_token_index=4, image_token_index=36, num_labels=3, **k)
 
 
+def gpt_oss(**k):
+    """Limits that change some gates and ups; YaRN with boundaries between pairs."""
+    rope = dict(rope_type="yarn", factor=4.0, beta_fast=2.0, beta_slow=0.3, truncate=False, original_max_position_embeddings=8, rope_theta=20.0)
+    return decoder(T.GptOssConfig, **{**dict(num_local_experts=4, num_experts_per_tok=2, intermediate_size=8, sliding_window=3, swiglu_limit=0.8, swiglu_alpha=1.5,
+                                             initializer_range=0.1, rope_parameters=rope), **k})
+
+
 def gpt2(config=T.GPT2Config, **k):
     """Dropout is 0.1 where nothing is said."""
     return config(**{**dict(vocab_size=V, n_embd=16, n_layer=2, n_head=2, n_inner=24, n_positions=12, num_labels=3, resid_pdrop=0.0, embd_pdrop=0.0,
@@ -356,6 +363,9 @@ CASES = {
                                                           router_aux_loss_coef=0.7)),
     "mixtral_balanced": (T.MixtralForCausalLM, decoder(T.MixtralConfig, num_local_experts=4, sliding_window=None, output_router_logits=True,
                                                        router_aux_loss_coef=1.5)),
+    "gpt_oss": (T.GptOssForCausalLM, gpt_oss()),
+    "gpt_oss_balanced": (T.GptOssForCausalLM, gpt_oss(sliding_window=50, swiglu_limit=7.0, output_router_logits=True, router_aux_loss_coef=0.9)),
+    "gpt_oss_classes": (T.GptOssForSequenceClassification, gpt_oss(num_hidden_layers=3, attention_bias=False, swiglu_limit=7.0, swiglu_alpha=1.702, rope_parameters=None)),
     "seed_oss": (T.SeedOssForCausalLM, decoder(T.SeedOssConfig, rope_parameters=TURNS, attention_out_bias=True, mlp_bias=True,
                                                attention_dropout=0.0, residual_dropout=0.0)),
     "seed_oss_classes": (T.SeedOssForSequenceClassification, decoder(T.SeedOssConfig, rope_parameters=TURNS, attention_bias=False,
@@ -373,7 +383,7 @@ CASES = {
     "starcoder2_classes": (T.Starcoder2ForSequenceClassification, decoder(T.Starcoder2Config, num_hidden_layers=3,
                                                                                  rope_parameters=dict(rope_type="default", rope_theta=10.0))),
 }
-WITHOUT_DEFAULTS = ["bloom_classes", "cohere2", "falcon_classes", "glm4_classes", "gpt2_classes", "gpt_bigcode_classes", "gpt_neo_classes", "gptj_classes", "hunyuan_classes", "opt_classes", "phi_classes", "stablelm_classes", "starcoder2_classes", "starcoder2_plain"]  # of config.json
+WITHOUT_DEFAULTS = ["bloom_classes", "cohere2", "falcon_classes", "glm4_classes", "gpt2_classes", "gpt_bigcode_classes", "gpt_neo_classes", "gpt_oss_classes", "gptj_classes", "hunyuan_classes", "opt_classes", "phi_classes", "stablelm_classes", "starcoder2_classes", "starcoder2_plain"]  # of config.json
 
 
 for family, config in (("Bert", bert()), ("Roberta", roberta()), ("DistilBert", distilbert(qa_dropout=0.0)), ("Electra", electra()), ("Albert", albert()),
@@ -482,7 +492,7 @@ def units_are_clear(model, d):
 
 def choices_are_clear(model, d):
     """Whether no router of experts decides narrowly for a token: rounding to 16 bits must not send it elsewhere."""
-    routers = [m for n, m in model.named_modules() if n.endswith(".mlp.gate")]
+    routers = [m for n, m in model.named_modules() if n.endswith((".mlp.gate", ".mlp.router"))]
     if not routers:
         return True
     seen, hooks = [], [m.register_forward_hook(lambda m, x, y: seen.append((y[0].detach(), m.top_k))) for m in routers]
@@ -492,6 +502,20 @@ def choices_are_clear(model, d):
         h.remove()
     gaps = [(z.topk(k + 1).values[:, k - 1:].diff().abs() / z.std()).min() for z, k in seen]
     return not gaps or min(gaps) > 0.03
+
+
+def limits_are_clear(model, d):
+    """Whether no gate or up of gpt-oss is almost at its limit: rounding to 16 bits must not bring it to the other side."""
+    experts = [m for n, m in model.named_modules() if n.endswith(".mlp.experts") and hasattr(m, "_apply_gate")]
+    seen = []
+    for m in experts:
+        m._apply_gate = lambda x, m=m: (seen.append((x[..., ::2] / m.limit - 1).abs().min()), seen.append((x[..., 1::2].abs() / m.limit - 1).abs().min()),
+                                        type(m)._apply_gate(m, x))[2]
+    for i, n in enumerate(LENGTHS):
+        model(input_ids=d["input_ids"][i:i + 1, :n])
+    for m in experts:
+        del m._apply_gate
+    return not seen or min(seen) > 0.006
 
 
 def row_by_row(model, d):
@@ -506,7 +530,7 @@ def row_by_row(model, d):
 
 def expert_shares(model, d):
     """The largest and the smallest share of the real tokens' choices that an expert has in any layer."""
-    routers = [m for n, m in model.named_modules() if n.endswith(".mlp.gate")]
+    routers = [m for n, m in model.named_modules() if n.endswith((".mlp.gate", ".mlp.router"))]
     chosen = {m: [] for m in routers}
     hooks = [m.register_forward_hook(lambda m, x, y: chosen[m].append(y[2].flatten())) for m in routers]
     for i, n in enumerate(LENGTHS):
@@ -523,6 +547,8 @@ def leave_out_defaults(path):
     was = T.AutoConfig.from_pretrained(path)
     full, usual = json.load(open(path + "/config.json")), type(was)().to_dict()
     kept = {k: v for k, v in full.items() if k in ("architectures", "model_type") or k not in usual or v != usual[k]}
+    if was.model_type == "gpt_oss":
+        del kept["layer_types"]  # its class makes them of the number of layers
     with open(path + "/config.json", "w") as f:
         json.dump(kept, f, indent=2, sort_keys=True)
         f.write("\n")
@@ -544,7 +570,7 @@ def golden(name, cls, cfg, seed):
     path = os.path.join(here, name)
     cfg.architectures = [cls.__name__]
     d = inputs(name, cfg, g)
-    if not choices_are_clear(model, d) or cfg.model_type in ("opt", "pegasus", "m2m_100") and not units_are_clear(model, d):
+    if not choices_are_clear(model, d) or cfg.model_type == "gpt_oss" and not limits_are_clear(model, d) or cfg.model_type in ("opt", "pegasus", "m2m_100") and not units_are_clear(model, d):
         return False
     model.save_pretrained(path)
     if os.path.exists(path + "/generation_config.json"):
@@ -564,7 +590,7 @@ def golden(name, cls, cfg, seed):
     whole = cfg.model_type in ("opt", "bloom", "gpt_bigcode", "gpt_neo", "gptj")
     torch.nn.functional.softmax = (lambda x, dim, dtype=None: softmax(x, dim)) if whole else softmax
     torch.Tensor.to = (lambda x, *a, **k: x if a == (torch.float32,) else to(x, *a, **k)) if whole else to
-    windows = getattr(cfg.get_text_config(), "sliding_window", None)
+    windows = (getattr(cfg.get_text_config(), "sliding_window", None) or S) < S
     out = answers(model, d) if name.endswith("_answers") else alone(model, d) if windows else model(**{k: v.double() if v.is_floating_point() else v for k, v in d.items()})
     out.loss.backward()
     e = {"logits": out.logits.detach(), "loss": out.loss.detach().reshape(1)}

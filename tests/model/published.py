@@ -327,6 +327,14 @@ OLMOE = dict(architectures=["OlmoeForCausalLM"], attention_bias=False, attention
              model_type="olmoe", norm_topk_prob=False, num_attention_heads=16, num_experts=64, num_experts_per_tok=8, num_hidden_layers=16,
              num_key_value_heads=16, output_router_logits=False, pad_token_id=1, rope_scaling=None, rope_theta=10000.0,
              router_aux_loss_coef=0.01, tie_word_embeddings=False, use_cache=True, vocab_size=50304)
+GPT_OSS = dict(architectures=["GptOssForCausalLM"], attention_bias=True, attention_dropout=0.0, eos_token_id=200002, experts_per_token=4, head_dim=64,
+               hidden_act="silu", hidden_size=2880, initial_context_length=4096, initializer_range=0.02, intermediate_size=2880,
+               layer_types=["sliding_attention", "full_attention"] * 12, max_position_embeddings=131072, model_type="gpt_oss",
+               num_attention_heads=64, num_experts_per_tok=4, num_hidden_layers=24, num_key_value_heads=8, num_local_experts=32,
+               output_router_logits=False, pad_token_id=199999, rms_norm_eps=1e-05,
+               rope_scaling=dict(beta_fast=32.0, beta_slow=1.0, factor=32.0, original_max_position_embeddings=4096, rope_type="yarn", truncate=False),
+               rope_theta=150000, router_aux_loss_coef=0.9, sliding_window=128, swiglu_limit=7.0, tie_word_embeddings=False, use_cache=True,
+               vocab_size=201088)
 NO_LIMIT = 1 << 20
 # name: config.json as published, and the most tokens of an input that its tokenizer allows
 MODELS = {
@@ -426,6 +434,8 @@ MODELS = {
     "ERNIE-4.5-0.3B-PT": (ERNIE4_5, 131072),
     "OLMo-1B-hf": (OLMO, 2048),
     "OLMoE-1B-7B-0924": (OLMOE, 4096),
+    "gpt-oss-20b": (GPT_OSS, 131072),
+    "gpt-oss-120b": ({**GPT_OSS, "layer_types": ["sliding_attention", "full_attention"] * 18, "num_hidden_layers": 36, "num_local_experts": 128}, 131072),
     "t5-small": (T5, NO_LIMIT),
     "t5-3b": ({**T5, "d_ff": 16384, "d_kv": 128, "d_model": 1024, "num_heads": 32, "num_layers": 24}, NO_LIMIT),
     "flan-t5-base": (FLAN_T5, NO_LIMIT),

@@ -43,6 +43,9 @@
     .heads = A, .kv_heads = K
 #define ATTENTION_BWD(T, B, A, K, D)                                                                                   \
     ATTENTION(T, B, A, K, D), .dout = NARROW(T, (A) * (D)), .dqkv = NARROW(T, ((A) + 2 * (K)) * (D))
+#define SINKS_BWD(T, B, A, D)                                                                                          \
+    .sinks = FLOAT(A), .o = NARROW(T, (A) * (D)), .lse = FLOAT(A, T), .dout = NARROW(T, (A) * (D)),                    \
+    .cu = INTS((B) + 1), .dsinks = FLOAT(A)
 #define DROP(T, share, number) .coords = INTS(T, 2), .rng = INTS(4), .p = share, .site = number
 
 #define BIASED(T, B, A, D, N, far)                                                                                     \
@@ -598,6 +601,56 @@ const struct op_case op_cases[] = {
     {CASE(gate_rows_bwd, "no rows", GATE_ROWS_BWD(0, 8), .dx = NARROW(0, 8), .dlogits = NARROW(0, 1))},
     {CASE(gate_rows_bwd, "large", GATE_ROWS_BWD(300, 96), .dx = NARROW(300, 96), .dlogits = NARROW(300, 1)),
      .long_only = true},
+
+    {CASE(attention, "sinks", ATTENTION(20, 2, 4, 2, 4), .sinks = FLOAT(4), .scale = 0.5, .causal = 1), LENGTHS(11, 6)},
+    {CASE(attention, "sinks, window, dropout", ATTENTION(26, 2, 2, 1, 8), DROP(26, 0.2, 3), .sinks = FLOAT(2),
+          .scale = 0.4, .causal = 1, .window = 5),
+     LENGTHS(17, 9)},
+    {CASE(attention, "sinks, both ways", ATTENTION(9, 1, 3, 3, 5), .sinks = FLOAT(3), .scale = 0.5), LENGTHS(9)},
+    {CASE(attention, "sinks, groups of eight", ATTENTION(330, 2, 16, 2, 64), .sinks = FLOAT(16), .scale = 0.125,
+          .causal = 1, .window = 128),
+     LENGTHS(290, 33)},
+    {CASE(attention, "sinks, short sequences", ATTENTION(900, 30, 2, 2, 64), .sinks = FLOAT(2), .scale = 0.125,
+          .causal = 1, .longest = 30),
+     LENGTHS(30, 30, 30, 30, 30, 30, 30, 30, 30, 30, 30, 30, 30, 30, 30, 30, 30, 30, 30, 30, 30, 30, 30, 30, 30, 30, 30,
+             30, 30, 30),
+     .long_only = true},
+    {CASE(attention_sinks_bwd, "two sequences", SINKS_BWD(20, 2, 4, 6)), LENGTHS(11, 6)},
+    {CASE(attention_sinks_bwd, "one row", SINKS_BWD(1, 1, 3, 5)), LENGTHS(1)},
+    {CASE(attention_sinks_bwd, "no rows", SINKS_BWD(0, 1, 3, 8)), LENGTHS(0)},
+    {CASE(attention_sinks_bwd, "large", SINKS_BWD(300, 2, 8, 64)), LENGTHS(170, 121), .long_only = true},
+    {CASE(attention_cached, "sinks", CACHED(12, 3, 24, 4, 2, 4), .sinks = FLOAT(4), .scale = 0.5), LENGTHS(8, 1, 3),
+     .condition = 8},
+    {CASE(attention_cached, "sinks, window", CACHED(9, 2, 40, 8, 1, 64), .sinks = FLOAT(8), .scale = 0.125,
+          .window = 6),
+     LENGTHS(7, 1), .condition = 8},
+    {CASE(glu_clamped, "limits that matter", GLU(5, 33), .alpha = 1.702, .limit = 0.5)},
+    {CASE(glu_clamped, "whole packs", GLU(4, 32), .alpha = 1.702, .limit = 7)},
+    {CASE(glu_clamped, "no rows", GLU(0, 16), .alpha = 1, .limit = 1)},
+    {CASE(glu_clamped, "large", GLU(100, 304), .alpha = 1.702, .limit = 1), .long_only = true},
+    {CASE(glu_clamped_bwd, "limits that matter", GLU_BWD(5, 33), .alpha = 1.702, .limit = 0.5)},
+    {CASE(glu_clamped_bwd, "whole packs", GLU_BWD(4, 32), .alpha = 1.702, .limit = 7)},
+    {CASE(glu_clamped_bwd, "no rows", GLU_BWD(0, 16), .alpha = 1, .limit = 1)},
+    {CASE(glu_clamped_bwd, "large", GLU_BWD(100, 304), .alpha = 1.702, .limit = 1), .long_only = true},
+    {CASE(linear_experts, "(in,out)", EXPERTS_IN_OUT(29, 6, 16, 24))},
+    {CASE(linear_experts, "(in,out), odd sizes", EXPERTS_IN_OUT(23, 5, 7, 13))},
+    {CASE(linear_experts, "(in,out), several tiles", EXPERTS_IN_OUT(700, 6, 136, 264)), .long_only = true},
+    {CASE(linear_experts_dx, "(in,out)", EXPERTS_DX_IN_OUT(29, 6, 16, 24))},
+    {CASE(linear_experts_dx, "(in,out), odd sizes", EXPERTS_DX_IN_OUT(23, 5, 7, 13))},
+    {CASE(linear_experts_dx, "(in,out), several tiles", EXPERTS_DX_IN_OUT(700, 6, 136, 264)), .long_only = true},
+    {CASE(linear_experts_dw, "(in,out)", EXPERTS_DW(29, 6, 16, 24), .dw = FLOAT(6, 16, 24), .in_out = 1)},
+    {CASE(linear_experts_dw, "(in,out), odd sizes", EXPERTS_DW(23, 5, 7, 13), .dw = NARROW(5, 7, 13), .in_out = 1)},
+    {CASE(linear_experts_dw, "(in,out), several tiles", EXPERTS_DW(700, 6, 136, 264), .dw = FLOAT(6, 136, 264),
+          .in_out = 1),
+     .long_only = true},
+    {CASE(expert_bias, "some without rows", EXPERT_BIAS(29, 6, 24))},
+    {CASE(expert_bias, "more experts than rows", EXPERT_BIAS(5, 40, 7))},
+    {CASE(expert_bias, "no rows", EXPERT_BIAS(0, 4, 8))},
+    {CASE(expert_bias, "large", EXPERT_BIAS(300, 6, 264)), .long_only = true},
+    {CASE(expert_bias_bwd, "some without rows", EXPERT_BIAS_BWD(29, 6, 24), .db = FLOAT(6, 24))},
+    {CASE(expert_bias_bwd, "in the policy's type", EXPERT_BIAS_BWD(23, 5, 7), .db = NARROW(5, 7))},
+    {CASE(expert_bias_bwd, "no rows", EXPERT_BIAS_BWD(0, 4, 8), .db = FLOAT(4, 8))},
+    {CASE(expert_bias_bwd, "large", EXPERT_BIAS_BWD(300, 6, 264), .db = FLOAT(6, 264)), .long_only = true},
 };
 
 const int n_op_cases = (int)(sizeof op_cases / sizeof *op_cases);

@@ -17,6 +17,12 @@
 #define EXPERTS(N, E, I, O) .x = NARROW(N, I), .w = NARROW(E, O, I), .offsets = INTS((E) + 1), .y = NARROW(N, O)
 #define EXPERTS_DX(N, E, I, O) .dy = NARROW(N, O), .w = NARROW(E, O, I), .offsets = INTS((E) + 1), .dx = NARROW(N, I)
 #define EXPERTS_DW(N, E, I, O) .dy = NARROW(N, O), .x = NARROW(N, I), .offsets = INTS((E) + 1)
+#define EXPERTS_IN_OUT(N, E, I, O)                                                                                     \
+    .x = NARROW(N, I), .w = NARROW(E, I, O), .offsets = INTS((E) + 1), .y = NARROW(N, O), .in_out = 1
+#define EXPERTS_DX_IN_OUT(N, E, I, O)                                                                                  \
+    .dy = NARROW(N, O), .w = NARROW(E, I, O), .offsets = INTS((E) + 1), .dx = NARROW(N, I), .in_out = 1
+#define EXPERT_BIAS(N, E, O) .x = NARROW(N, O), .b = FLOAT(E, O), .offsets = INTS((E) + 1), .y = NARROW(N, O)
+#define EXPERT_BIAS_BWD(N, E, O) .dy = NARROW(N, O), .offsets = INTS((E) + 1)
 #define SPLIT(E, M, N) .w = NARROW((E) * (M), N), .y = NARROW(E, M, N), .experts = E
 #define SPLIT_COLUMNS(E, M, N) .w = NARROW(M, (N) * (E)), .y = NARROW(E, M, N), .experts = E, .columns = 1
 

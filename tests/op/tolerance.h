@@ -130,6 +130,10 @@ static inline double sum_length(enum op op, const union args_any *a)
         return (double)a->linear_experts_dx.dy.shape[1];
     case OP_linear_experts_dw:
         return (double)a->linear_experts_dw.dy.shape[0];
+    case OP_attention_sinks_bwd:
+        return (double)(a->attention_sinks_bwd.o.shape[0] + a->attention_sinks_bwd.o.shape[1]);
+    case OP_expert_bias_bwd:
+        return (double)a->expert_bias_bwd.dy.shape[0];
     case OP_act_bwd:
         return a->act_bwd.dbias.ndim ? (double)a->act_bwd.slope.shape[0] : 4;
     case OP_norm:

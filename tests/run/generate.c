@@ -47,6 +47,7 @@ static void test_greedy(void **state)
                   {"gemma3", 2},
                   {"gemma3_pictures", 2},
                   {"gpt_neox", 2},
+                  {"gpt_oss", 2},
                   {"olmo2", 2},
                   {"phi3", 2},
                   {"qwen2", 2},

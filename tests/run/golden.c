@@ -47,7 +47,8 @@ static double rounding(const struct model *m, const struct device *on)
     for (size_t i = 0; i < sizeof norms_behind / sizeof *norms_behind; i++)
         if (!is_fp32(on) && !strcmp(m->name, norms_behind[i]))
             return strcmp(m->name, "olmo3") ? 2.5 : 4.5;
-    bool experts = !strncmp(m->name, "qwen3_moe", 9) || !strncmp(m->name, "mixtral", 7);
+    bool experts =
+        !strncmp(m->name, "qwen3_moe", 9) || !strncmp(m->name, "mixtral", 7) || !strncmp(m->name, "gpt_oss", 7);
     if (!is_fp32(on) && (experts || !strcmp(m->name, "deberta_tags") || !strcmp(m->name, "phi_classes")))
         return 1.5;
     if (!is_fp32(on) && m->labels == ANSWERS)

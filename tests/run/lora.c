@@ -44,6 +44,7 @@ static const struct {
     {"m2m_100_qv", "m2m_100"},
     {"gpt_neox_default", "gpt_neox"},
     {"gpt_neox_all_linear", "gpt_neox_classes"},
+    {"gpt_oss_all_linear", "gpt_oss"},
 };
 enum { N_RECORDED = sizeof recorded / sizeof *recorded };
 

@@ -82,6 +82,8 @@ static const struct model {
               {"gptj_classes", true},
               {"gpt_neox", false},
               {"gpt_neox_classes", true},
+              {"gpt_oss", false},
+              {"gpt_oss_classes", true},
               {"hunyuan", false},
               {"llama", false},
               {"llama_classes", true},

@@ -108,19 +108,32 @@ SIMD void pack_keys(const struct problem *p, const struct forward *f, bool pair,
     }
 }
 
+/* The head's sink becomes part of the sums of a block of queries. A sum that a sink far above all scores makes infinite is right for
+ * o, which is 0 then; lse has another. */
+SIMD void add_sink(float sink, int64_t n_queries, const float *max, float *sum, float *lse)
+{
+    for (int64_t i = 0; i < n_queries; i += VF_LANES) {
+        vf m = vf_load(max + i), l = vf_load(sum + i), s = vf_set1(sink), top = vf_max(s, m);
+        vf total = vf_fma(l, vf_exp2((m - top) * LOG2E), vf_exp2((s - top) * LOG2E));
+        vf_put_upto(lse, i, top + vf_log(total), n_queries - i, false);
+        vf_store(sum + i, l + vf_exp2((s - m) * LOG2E));
+    }
+}
+
 /* Writes o and lse of a finished block of queries. */
 SIMD void finish_queries(const struct problem *p, const struct forward *f, bool pair, bool bf16, int64_t b,
-                         int64_t head, int64_t query, int64_t n_queries, const float *o, const float *max,
-                         const float *sum)
+                         int64_t head, int64_t query, int64_t n_queries, const float *o, const float *max, float *sum)
 {
     int64_t D = p->D, width = tile_pad(pair, D), first = p->cu[b] + query;
     float *rows = (float *)f->stage, *lse = p->lse + head * p->T + first;
     tile_transpose((uint32_t *)rows, width, (const uint32_t *)o, QUERIES, width, tile_pad(pair, n_queries));
+    if (p->sinks)
+        add_sink(p->sinks[head], n_queries, max, sum, lse);
     for (int64_t i = 0; i < n_queries; i++)
         for (int64_t d = 0; d < D; d += VF_LANES)
             vf_put_upto(p->o, (first + i) * p->heads * D + head * D + d,
                         vf_load(rows + i * width + d) * (p->keep_scale / sum[i]), D - d, bf16);
-    for (int64_t i = 0; i < n_queries; i += VF_LANES)
+    for (int64_t i = 0; i < n_queries && !p->sinks; i += VF_LANES)
         vf_put_upto(lse, i, vf_load(max + i) + vf_log(vf_load(sum + i)), n_queries - i, false);
 }
 
@@ -237,7 +250,8 @@ static struct problem problem_of(const struct args_attention *a)
 {
     return (struct problem){COMMON_OF_PROBLEM(a),         ROWS_OF_PROBLEM(a, a->qkv, a->kv_heads),
                             .queries = a->queries,        .window = a->window < a->o.shape[0] ? a->window : 0,
-                            .softcap = (float)a->softcap, .causal = a->causal};
+                            .softcap = (float)a->softcap, .causal = a->causal,
+                            .sinks = a->sinks.data};
 }
 
 int64_t ISA(cpu_attention_workspace)(const struct args_attention *a, int threads)

@@ -45,6 +45,7 @@ struct problem {
     int64_t site;
     float scale, softcap, keep_scale; /* keep_scale: of kept weights, 1 without dropout */
     struct bias bias;
+    const float *sinks; /* (heads); NULL: there are none */
 };
 
 /* What the arguments of every such op, forward and backward, have under the same names. */

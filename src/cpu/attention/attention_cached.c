@@ -93,6 +93,11 @@ SIMD void attend_row(const struct args_attention_cached *a, const struct cached 
     int64_t n = p->n, to = p->row * a->o.shape[1] + p->head * s->D;
     int64_t head = p->head / (a->heads / a->kv_heads) * s->D;
     float max = score_keys(a, s, p, head, bf16), sum = 0;
+    if (a->sinks.data) {
+        float sink = ((const float *)a->sinks.data)[p->head];
+        max = sink > max ? sink : max;
+        sum = vf_exp2(vf_set1((sink - max) * LOG2E))[0];
+    }
     for (int64_t j = 0; j < n; j += VF_LANES)
         vf_store(s->scores + j, vf_exp2((vf_load(s->scores + j) - max) * LOG2E));
     memset(s->o, 0, sizeof *s->o * (size_t)row_floats(s->D));

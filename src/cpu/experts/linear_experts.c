@@ -15,7 +15,7 @@ static struct product forward(const struct args_linear_experts *a)
                             .a = a->x.data,
                             .a_by_k = true,
                             .b = a->w.data,
-                            .b_by_k = true,
+                            .b_by_k = !a->in_out,
                             .in = a->x.dtype,
                             .c = a->y.data,
                             .out = a->y.dtype};
@@ -24,11 +24,12 @@ static struct product forward(const struct args_linear_experts *a)
 static struct product input_gradient(const struct args_linear_experts_dx *a)
 {
     return (struct product){.M = a->dy.shape[0],
-                            .N = a->w.shape[2],
+                            .N = a->w.shape[a->in_out ? 1 : 2],
                             .K = a->dy.shape[1],
                             .a = a->dy.data,
                             .a_by_k = true,
                             .b = a->w.data,
+                            .b_by_k = a->in_out,
                             .in = a->dy.dtype,
                             .c = a->dx.data,
                             .out = a->dx.dtype,
@@ -37,11 +38,12 @@ static struct product input_gradient(const struct args_linear_experts_dx *a)
 
 static struct product weight_gradient(const struct args_linear_experts_dw *a)
 {
-    return (struct product){.M = a->dy.shape[1],
-                            .N = a->x.shape[1],
+    const struct tensor *rows = a->in_out ? &a->x : &a->dy, *columns = a->in_out ? &a->dy : &a->x; /* of dw[e] */
+    return (struct product){.M = rows->shape[1],
+                            .N = columns->shape[1],
                             .K = a->dy.shape[0],
-                            .a = a->dy.data,
-                            .b = a->x.data,
+                            .a = rows->data,
+                            .b = columns->data,
                             .in = a->dy.dtype,
                             .c = a->dw.data,
                             .out = a->dw.dtype,

@@ -2,6 +2,7 @@
  * of them: Hopper's own where they take the problem, else those for any GPU, by dtype. Each dtype is compiled by itself,
  * since all together take minutes. */
 #include "cuda/attention/attention.cuh"
+#include "cuda/attention/attention_sinks.cuh"
 #include "cuda/kernels/columns.cuh"
 
 static int check(const struct tensor *qkv, const struct attention_params *p, const char *op, struct snug_err *err)
@@ -43,8 +44,13 @@ extern "C" int cuda_attention(const struct args_attention *a, const struct cuda_
     if (p.T == 0)
         return SNUG_OK;
     if (is_for_sm90(&p, a->qkv.dtype, c))
-        return attention_forward_sm90(&p, a->qkv.dtype, c);
-    return FOR_DTYPE(attention_forward, a->qkv.dtype, c)(&p, c);
+        TRY(attention_forward_sm90(&p, a->qkv.dtype, c));
+    else
+        TRY(FOR_DTYPE(attention_forward, a->qkv.dtype, c)(&p, c));
+    if (!a->sinks.data)
+        return SNUG_OK;
+    attention_add_sinks(a, c);
+    return cuda_launched(c, "attention");
 }
 
 /* Whether the kernel for short sequences does it, which adds up columns on the way. */

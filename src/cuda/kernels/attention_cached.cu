@@ -9,7 +9,7 @@ enum { LANE = 32, WARPS = 4, MAX_PARTS = 8 }; /* parts of a head in a lane: head
 
 struct cached {
     const int32_t *cu, *kv_cu, *past; /* kv_cu NULL: new rows of the cache are those of cu */
-    const float *table;               /* NULL: no bias */
+    const float *table, *sinks;       /* NULL: no bias; no sinks */
     const int32_t *places; /* which row of the caches each row is, as `at` has it; NULL: sequence b has cache b */
     int64_t B, T, longest, width, row_width, heads, group, D, window; /* group: heads to a key head */
     int64_t buckets, furthest;
@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(LANE *WARPS)
     int lane = threadIdx.x % LANE;
     if (row >= p.T)
         return;
-    float q[MAX_PARTS], sums[MAX_PARTS] = {0}, max = -INFINITY, total = 0;
+    float q[MAX_PARTS], sums[MAX_PARTS] = {0}, max = p.sinks ? p.sinks[head] : -INFINITY, total = p.sinks ? 1 : 0;
     if (find_row(p.cu, p.B, row, &b, &at)) {
         at = p.kv_cu ? p.past[b] - 1 : at + p.past[b]; /* the last key that it sees */
         int64_t part = head / p.group * p.D;
@@ -109,6 +109,7 @@ extern "C" int cuda_attention_cached(const struct args_attention_cached *a, cons
                        .kv_cu = (const int32_t *)a->kv_cu.data,
                        .past = (const int32_t *)a->past.data,
                        .table = (const float *)a->table.data,
+                       .sinks = (const float *)a->sinks.data,
                        .places = (const int32_t *)a->at.data,
                        .B = a->cu.shape[0] - 1,
                        .T = a->o.shape[0],

@@ -10,6 +10,9 @@
  * slope, 1 - tanh(s/c)^2. A query sees itself and window - 1 rows before it and, where not causal, behind it (Beltagy et al.,
  * arXiv 2004.05150); window 0: all rows. So transformers' sliding_window of a decoder is `window`, and ModernBERT's
  * local_attention is 2 (window - 1).
+ * A head's sink is a score more in the sum, without a key and a value (Xiao et al., arXiv 2309.17453):
+ *     lse[i] = log(exp(sink) + sum_j exp(S[i,j])) ;  dsink = - sum_i exp(sink - lse[i]) (do_i . o_i)
+ * so the formulas above stay, with this lse.
  * No sequence has more than `longest` rows; 0: not known.
  * Padding rows (from cu[B] on) get o = 0, lse = 0, dqkv = 0.
  * Only the first `queries` rows of a sequence ask, where that is not 0: the others get o = 0, lse = 0, dq = 0, and their do is
@@ -41,9 +44,17 @@ static bool scores_fit(struct graph *g, int64_t window, double softcap)
            shape_require(g, softcap >= 0 && softcap < INFINITY, "attention", "softcap must be 0 or above it");
 }
 
+static bool sinks_fit(struct graph *g, int sinks, int64_t heads, const char *op)
+{
+    const struct value *v = graph_value(g, sinks);
+    return shape_require(g, v->ndim == 1 && dim_equal(v->shape[0], DIM(heads)), op, "sinks must be (heads)");
+}
+
 void shape_attention(struct graph *g, struct op_attention *n)
 {
-    if (!heads_fit(g, n->qkv, n->heads, n->kv_heads, n->queries, n->causal) || !scores_fit(g, n->window, n->softcap))
+    if (!heads_fit(g, n->qkv, n->heads, n->kv_heads, n->queries, n->causal) || !scores_fit(g, n->window, n->softcap) ||
+        (n->sinks && !sinks_fit(g, n->sinks, n->heads, "attention")) ||
+        !shape_require(g, !n->sinks || !n->queries, "attention", "with sinks all queries are asked"))
         return;
     struct dim T = graph_value(g, n->qkv)->shape[0];
     int64_t D = graph_value(g, n->qkv)->shape[1].c / (n->heads + 2 * n->kv_heads);
@@ -67,8 +78,31 @@ void shape_attention_bwd(struct graph *g, struct op_attention_bwd *n)
         n->dqkv = shape_out(g, SHAPE(v->shape[0], v->shape[1]));
 }
 
+void shape_attention_sinks_bwd(struct graph *g, struct op_attention_sinks_bwd *n)
+{
+    const char *op = "attention_sinks_bwd";
+    const struct value *lse = graph_value(g, n->lse), *o = graph_value(g, n->o), *sinks = graph_value(g, n->sinks);
+    if (!shape_require(g, lse->ndim == 2 && dim_is_constant(lse->shape[0]), op, "lse must be (heads, T)") ||
+        !sinks_fit(g, n->sinks, lse->shape[0].c, op) || !shape_same(g, n->o, n->dout, op) ||
+        !shape_require(g,
+                       o->ndim == 2 && dim_equal(o->shape[0], lse->shape[1]) && dim_is_constant(o->shape[1]) &&
+                           o->shape[1].c % sinks->shape[0].c == 0,
+                       op, "o must be (T, heads D)"))
+        return;
+    if (n->dsinks)
+        shape_same(g, n->sinks, n->dsinks, op);
+}
+
 void grad_attention(struct grads *d, const struct op_attention *n)
 {
+    struct op_attention_sinks_bwd s = {.sinks = n->sinks,
+                                       .o = n->o,
+                                       .lse = n->lse,
+                                       .dout = grad_of(d, n->o),
+                                       .cu = n->cu,
+                                       .dsinks = n->sinks ? grad_target(d, n->sinks) : 0};
+    if (s.dsinks)
+        emit_attention_sinks_bwd(d->g, &s);
     struct op_attention_bwd b = {.qkv = n->qkv,
                                  .o = n->o,
                                  .lse = n->lse,
@@ -110,6 +144,11 @@ static double scores_of(const struct tensor *o, const struct tensor *cu, int64_t
 double flops_attention(const struct args_attention *a)
 {
     return 4.0 * scores_of(&a->o, &a->cu, a->causal, a->queries, a->window) * (double)a->o.shape[1];
+}
+
+double flops_attention_sinks_bwd(const struct args_attention_sinks_bwd *a)
+{
+    return 2.0 * (double)a->o.shape[0] * (double)a->o.shape[1];
 }
 
 double flops_attention_bwd(const struct args_attention_bwd *a)
@@ -198,11 +237,13 @@ static void forward_row(const struct args_attention *a, const struct task *t, in
 {
     const double *qkv = a->qkv.data;
     double *o = (double *)a->o.data + (t->first + i) * a->o.shape[1] + t->head * t->D;
-    double max = -INFINITY, sum = 0, slope;
+    const double *sink = a->sinks.data ? (const double *)a->sinks.data + t->head : NULL;
+    double max = sink ? *sink : -INFINITY, sum, slope;
     for (int64_t j = first_key(t, i); j < end_key(t, i); j++) {
         double s = score(t, qkv, i, j, &slope);
         max = s > max || isnan(s) ? s : max;
     }
+    sum = sink ? exp(*sink - max) : 0;
     for (int64_t d = 0; d < t->D; d++)
         o[d] = 0;
     for (int64_t j = first_key(t, i); j < end_key(t, i); j++) {
@@ -233,6 +274,22 @@ void ref_attention(const struct args_attention *a, const struct call *c)
             for (int64_t i = 0; i < t.queries; i++)
                 forward_row(a, &t, i);
         }
+}
+
+void ref_attention_sinks_bwd(const struct args_attention_sinks_bwd *a, const struct call *c)
+{
+    (void)c;
+    const double *o = a->o.data, *dout = a->dout.data, *lse = a->lse.data;
+    int64_t heads = a->sinks.shape[0], T = a->o.shape[0], D = a->o.shape[1] / heads;
+    int32_t rows = ((const int32_t *)a->cu.data)[a->cu.shape[0] - 1];
+    for (int64_t h = 0; a->dsinks.data && h < heads; h++) {
+        double *to = (double *)a->dsinks.data + h, sum = a->dsinks.add ? *to : 0;
+        for (int64_t i = 0; i < rows; i++)
+            for (int64_t d = 0; d < D; d++)
+                sum -= exp(((const double *)a->sinks.data)[h] - lse[h * T + i]) * o[(i * heads + h) * D + d] *
+                       dout[(i * heads + h) * D + d];
+        *to = sum;
+    }
 }
 
 static void backward_row(const struct args_attention_bwd *a, const struct task *t, int64_t i)

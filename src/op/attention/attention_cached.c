@@ -3,8 +3,8 @@
  *     keys, values (B, L, K D): row past[b] + i becomes that of new row i of sequence b
  *     o_i = sum_j softmax_j(cap(scale q_i . k_j) + table[bucket, head]) v_j
  *                                                 j from 0, or from past[b] + i + 1 - window, to past[b] + i
- * So a prompt is read at once, in pieces or row by row, and the next token is one new row. The cap and the window are those of
- * op/attention/attention.c, the bias is that of op/attention/attention_general.c, by the distance from past[b] + i to j. Requires
+ * So a prompt is read at once, in pieces or row by row, and the next token is one new row. The cap, the window and the sinks are those
+ * of op/attention/attention.c, the bias is that of op/attention/attention_general.c, by the distance from past[b] + i to j. Requires
  * past[b] >= 0 and past[b] + new rows <= L.
  *
  * Or attention to the rows of other sequences, an encoder's, which come once:
@@ -49,11 +49,14 @@ static bool rows_fit(struct graph *g, const struct op_attention_cached *n, const
 
 void shape_attention_cached(struct graph *g, struct op_attention_cached *n)
 {
-    const struct value *t = graph_value(g, n->table);
+    const struct value *t = graph_value(g, n->table), *sinks = graph_value(g, n->sinks);
     const char *op = "attention_cached";
     if (!rows_fit(g, n, op) || !shape_require(g, n->window >= 0, op, "window must be 0 or above it") ||
         !shape_require(g, n->softcap >= 0 && n->softcap < INFINITY, op, "softcap must be 0 or above it") ||
-        !shape_require(g, !n->kv || (!n->table && !n->window), op, "with kv there are no table and no window") ||
+        !shape_require(g, !n->kv || (!n->table && !n->window && !n->sinks), op,
+                       "with kv there are no table, no window and no sinks") ||
+        !shape_require(g, !n->sinks || (sinks->ndim == 1 && dim_equal(sinks->shape[0], DIM(n->heads))), op,
+                       "sinks must be (heads)") ||
         !shape_require(g, !n->table || (t->ndim == 2 && dim_equal(t->shape[1], DIM(n->heads))), op,
                        "table must be (buckets, heads)") ||
         !shape_require(g, !n->table || n->furthest || dim_equal(t->shape[0], DIM(1)), op,
@@ -130,11 +133,14 @@ static void attend(const struct args_attention_cached *a, struct place p, int64_
     int64_t width = a->keys.shape[2], D = width / a->kv_heads, kv = head / (a->heads / a->kv_heads);
     const double *q = (const double *)a->qkv.data + p.row * a->qkv.shape[1] + head * D;
     const double *keys = (const double *)a->keys.data + kv * D, *values = (const double *)a->values.data + kv * D;
-    double *o = (double *)a->o.data + p.row * a->o.shape[1] + head * D, max = -INFINITY, sum = 0;
+    double *o = (double *)a->o.data + p.row * a->o.shape[1] + head * D, max, sum;
+    const double *sink = a->sinks.data ? (const double *)a->sinks.data + head : NULL;
+    max = sink ? *sink : -INFINITY;
     for (int64_t j = p.first; j < p.end; j++) {
         double s = score(a, p, head, q, keys + cache_row(a, p.b, j) * width, j);
         max = s > max || isnan(s) ? s : max;
     }
+    sum = sink ? exp(*sink - max) : 0;
     for (int64_t j = p.first; j < p.end; j++) {
         int64_t row = cache_row(a, p.b, j) * width;
         double e = exp(score(a, p, head, q, keys + row, j) - max);

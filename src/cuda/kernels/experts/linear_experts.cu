@@ -246,13 +246,18 @@ extern "C" int cuda_linear_experts(const struct args_linear_experts *a, const st
                         .c = a->y.data,
                         .offsets = (const int32_t *)a->offsets.data,
                         .E = (int)a->w.shape[0],
-                        .N = (int)a->w.shape[1],
-                        .K = (int)a->w.shape[2]};
+                        .N = (int)a->y.shape[1],
+                        .K = (int)a->x.shape[1]};
     bool fit = chunks_fit(&a->x) && chunks_fit(&a->w) && chunks_fit(&a->y);
     if (a->x.shape[0] > 0 && cuda_linear_experts_sm90_fits(a, c))
         return cuda_linear_experts_sm90(a, c);
     if (a->x.shape[0] > 0)
-        WITH_FLOAT_TYPE(a->x.dtype, T, { launch<T, T, true, true>(&p, a->x.shape[0], fit, c); })
+        WITH_FLOAT_TYPE(a->x.dtype, T, {
+            if (a->in_out)
+                launch<T, T, true, false>(&p, a->x.shape[0], fit, c);
+            else
+                launch<T, T, true, true>(&p, a->x.shape[0], fit, c);
+        })
     return cuda_launched(c, "linear_experts");
 }
 
@@ -263,26 +268,32 @@ extern "C" int cuda_linear_experts_dx(const struct args_linear_experts_dx *a, co
                         .c = a->dx.data,
                         .offsets = (const int32_t *)a->offsets.data,
                         .E = (int)a->w.shape[0],
-                        .N = (int)a->w.shape[2],
-                        .K = (int)a->w.shape[1],
+                        .N = (int)a->dx.shape[1],
+                        .K = (int)a->dy.shape[1],
                         .add = a->dx.add};
     bool fit = chunks_fit(&a->dy) && chunks_fit(&a->w) && chunks_fit(&a->dx);
     if (a->dy.shape[0] > 0 && a->dx.data && cuda_linear_experts_dx_sm90_fits(a, c))
         return cuda_linear_experts_dx_sm90(a, c);
     if (a->dy.shape[0] > 0 && a->dx.data)
-        WITH_FLOAT_TYPE(a->dy.dtype, T, { launch<T, T, true, false>(&p, a->dy.shape[0], fit, c); })
+        WITH_FLOAT_TYPE(a->dy.dtype, T, {
+            if (a->in_out)
+                launch<T, T, true, true>(&p, a->dy.shape[0], fit, c);
+            else
+                launch<T, T, true, false>(&p, a->dy.shape[0], fit, c);
+        })
     return cuda_launched(c, "linear_experts_dx");
 }
 
 extern "C" int cuda_linear_experts_dw(const struct args_linear_experts_dw *a, const struct cuda_call *c)
 {
-    struct experts p = {.a = a->dy.data,
-                        .b = a->x.data,
+    const struct tensor *rows = a->in_out ? &a->x : &a->dy, *columns = a->in_out ? &a->dy : &a->x; /* of dw[e] */
+    struct experts p = {.a = rows->data,
+                        .b = columns->data,
                         .c = a->dw.data,
                         .offsets = (const int32_t *)a->offsets.data,
                         .E = (int)a->offsets.shape[0] - 1,
-                        .M = (int)a->dy.shape[1],
-                        .N = (int)a->x.shape[1],
+                        .M = (int)rows->shape[1],
+                        .N = (int)columns->shape[1],
                         .rows_are_k = true,
                         .add = a->dw.add};
     bool fit = chunks_fit(&a->dy) && chunks_fit(&a->x) && packs_fit(&a->dw);

@@ -44,7 +44,7 @@ bool cuda_linear_experts_sm90_fits(const struct args_linear_experts *a, const st
 
 int cuda_linear_experts_sm90(const struct args_linear_experts *a, const struct cuda_call *c)
 {
-    return run<false>(&a->x, &a->w, &a->offsets, &a->y, c);
+    return a->in_out ? run<true>(&a->x, &a->w, &a->offsets, &a->y, c) : run<false>(&a->x, &a->w, &a->offsets, &a->y, c);
 }
 
 bool cuda_linear_experts_dx_sm90_fits(const struct args_linear_experts_dx *a, const struct cuda_call *c)
@@ -54,5 +54,6 @@ bool cuda_linear_experts_dx_sm90_fits(const struct args_linear_experts_dx *a, co
 
 int cuda_linear_experts_dx_sm90(const struct args_linear_experts_dx *a, const struct cuda_call *c)
 {
-    return run<true>(&a->dy, &a->w, &a->offsets, &a->dx, c);
+    return a->in_out ? run<false>(&a->dy, &a->w, &a->offsets, &a->dx, c)
+                     : run<true>(&a->dy, &a->w, &a->offsets, &a->dx, c);
 }
