@@ -25,7 +25,8 @@ static void near(double got, const char *file, const char *name, double bound)
 static void is_of_micro_batches(void **state)
 {
     (void)state;
-    static const char *const models[] = {"mixtral_balanced", "qwen2_moe_balanced", "qwen3_moe_balanced", "gpt_oss_balanced"};
+    static const char *const models[] = {"mixtral_balanced", "qwen2_moe_balanced", "qwen3_moe_balanced",
+                                         "gpt_oss_balanced"};
     for (int m = 0; m < 3; m++)
         for (int d = 0; d < n_devices(); d++) {
             const char *model = fixture(join("golden", models[m])), *out = join(folder, "out");
@@ -48,7 +49,8 @@ static void is_of_micro_batches(void **state)
 static void shares_are_in_the_log(void **state)
 {
     (void)state;
-    static const char *const models[] = {"mixtral_balanced", "qwen2_moe_balanced", "qwen3_moe_balanced", "gpt_oss_balanced"};
+    static const char *const models[] = {"mixtral_balanced", "qwen2_moe_balanced", "qwen3_moe_balanced",
+                                         "gpt_oss_balanced"};
     for (int m = 0; m < 3; m++)
         for (int d = 0; d < n_devices(); d++) {
             const char *model = fixture(join("golden", models[m])), *out = join(folder, "out");
