@@ -7,7 +7,8 @@
 const struct refused refused_everywhere[] = {
     {.key = "quantization_config",
      .kind = REFUSED_PRESENT,
-     .advice = "take the model that this one was made of; --load-in-4bit keeps it in 4 bits below an adapter"},
+     .advice = "take the model that this one was made of; --load-in-4bit keeps it in 4 bits below an adapter",
+     .but = "the methods of [adapters.md](adapters.md#a-base-that-others-have-quantised)"},
     {.key = "pruned_heads", .kind = REFUSED_PRESENT},
     {.key = "torch_dtype", .kind = REFUSED_OTHER, .words = {"float32", "float16", "bfloat16", "float64"}},
     {.key = "dtype", .kind = REFUSED_OTHER, .words = {"float32", "float16", "bfloat16", "float64"}},

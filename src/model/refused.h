@@ -23,6 +23,7 @@ struct refused {
     const char *words[REFUSED_WORDS];
     int64_t (*like)(const struct model_config *c); /* NULL: the number is the same for all models */
     const char *advice;                            /* of REFUSED_PRESENT; NULL: to use a model without it */
+    const char *but;                               /* for documents: which of these are taken; NULL: none */
 };
 
 extern const struct refused refused_everywhere[]; /* up to a row without a key, as all tables */

@@ -26,6 +26,8 @@ static void print_refused(FILE *f, const struct refused *row)
         [REFUSED_ABOVE_0] = " above 0", [REFUSED_UNLIKE] = " other than ", [REFUSED_OTHER] = " other than "};
     fprintf(f, "`%s`%s", row->key, conditions[row->kind]);
     print_words(f, row->words);
+    if (row->but)
+        fprintf(f, " but for %s", row->but);
 }
 
 static const char *print_table(FILE *f, const struct refused *rows)
