@@ -78,32 +78,34 @@ static void programs_of_every_model_read_back(void **state)
             model.dropout_hidden = model.dropout_attention = variant & 1 ? 0.1 : 0;
             model.layers = 5;
             enum dtype wide = variant == 0 ? DT_F64 : DT_F32;
-            struct compile_settings s = {
-                .model = &model,
-                .backend = variant == 0 ? backend_reference() : backend_cpu(),
-                .threads = 2,
-                .precision = {.wide = wide, .narrow = variant & 2 ? DT_BF16 : wide, .narrow_grads = true},
-                .eval_max = {.T = 30, .B = 3},
-                .train = true,
-                .dropout = true,
-                .smoothing = 0.1,
-                .update = {.optimizer = variant & 1 ? OPTIM_SGD : OPTIM_ADAMW,
-                           .beta1 = 0.9,
-                           .beta2 = 0.999,
-                           .eps = 1e-8,
-                           .momentum = 0.9,
-                           .weight_decay = 0.01,
-                           .max_grad_norm = variant & 2,
-                           .state_type = wide},
-                .dump = reads_back};
+            struct compile_settings s = {.model = &model,
+                                         .backend = variant == 0 ? backend_reference() : backend_cpu(),
+                                         .threads = 2,
+                                         .precision = {.wide = wide,
+                                                       .narrow = variant & 2 ? DT_BF16 : wide,
+                                                       .fp8 = variant & 2,
+                                                       .narrow_grads = true},
+                                         .eval_max = {.T = 30, .B = 3},
+                                         .train = true,
+                                         .dropout = true,
+                                         .smoothing = 0.1,
+                                         .update = {.optimizer = variant & 1 ? OPTIM_SGD : OPTIM_ADAMW,
+                                                    .beta1 = 0.9,
+                                                    .beta2 = 0.999,
+                                                    .eps = 1e-8,
+                                                    .momentum = 0.9,
+                                                    .weight_decay = 0.01,
+                                                    .max_grad_norm = variant & 2,
+                                                    .state_type = wide},
+                                         .dump = reads_back};
             const struct choices choices = {
                 .micro = {.T = 60, .B = 7}, .accumulation = variant & 4 ? 3 : 1, .recompute_every_n = variant % 3};
             int before = seen;
             if (compile_run(&s, &choices, &plan, &where, &err))
                 fail_with(&err);
-            /* build, and the passes adapt, freeze, quantize, grad, fold_bias, fold_act, fold_head, precision, materialize, keep_mask, reduce,
-             * update, share, place, recompute, pad, pull, order, offload, stage; fewer for programs that do less */
-            assert_int_equal(seen - before, variant & 4 ? 18 + 18 + 6 + 11 : 21 + 11);
+            /* build, and the passes adapt, freeze, quantize, grad, fold_bias, fold_act, fold_head, precision, fp8, materialize, keep_mask,
+             * reduce, update, share, place, recompute, pad, pull, order, offload, stage; fewer for programs that do less */
+            assert_int_equal(seen - before, variant & 4 ? 19 + 19 + 6 + 11 : 22 + 11);
             plan_free(&plan);
             json_decref(config);
         }
