@@ -4,7 +4,7 @@ tests/format/mxfp4.c.
 usage: record.py    with the packages safetensors, torch, transformers and xxhash; writes beside itself (those used: versions.txt)
 
 folder         all codes and scales from 2^-10 to 2^3, drawn at random; the other weights are in bf16
-folder.json    the experts' weights: shape, XXH3-128 of their BF16
+folder.json    the experts' weights: shape, XXH3-128 of their F32
 """
 import json, os, shutil, tempfile
 import torch, transformers as T, xxhash
@@ -32,7 +32,7 @@ for name, w in load_file(numbers + "/model.safetensors").items():
     packed[name + "_blocks"], packed[name + "_scales"] = blocks, scales
     plain = convert_moe_packed_tensors(blocks, scales)
     assert plain.shape == w.shape
-    expected[name] = [list(w.shape), xxhash.xxh3_128_hexdigest(plain.contiguous().view(torch.uint8).numpy().tobytes())]
+    expected[name] = [list(w.shape), xxhash.xxh3_128_hexdigest(plain.float().contiguous().view(torch.uint8).numpy().tobytes())]
 shutil.rmtree(numbers)
 save_file(packed, folder + "/model.safetensors", {"format": "pt"})
 c = json.load(open(folder + "/config.json"))
