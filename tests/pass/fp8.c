@@ -151,9 +151,61 @@ static void an_adapters_base_is_frozen(void **state)
                  "linear_dx(dy=%12 w=%3 dx+=%16) in_out=0 layer=1 backward\n");
 }
 
+/* A weight in codes of 4 bits, and a head. */
+static const char coded[] = "%1 input I32[T] \"input_ids\" layer=0 in keep\n"
+                            "%2 weight F32[9,16] \"table\" layer=0 in keep frozen\n"
+                            "%3 weight F4[32,16] \"up.weight\" layer=1 in keep frozen\n"
+                            "%4 weight F32[16,32] \"head.weight\" layer=2 in keep frozen\n"
+                            "%5 copy F32[8] \"absmax.up.weight\" layer=1 of=absmax:%3 in keep\n"
+                            "%6 activation BF16[T,16] layer=0\n"
+                            "embed(ids=%1 table=%2 y=%6) still=0 layer=0\n"
+                            "%7 activation BF16[T,32] layer=1\n"
+                            "linear(x=%6 w=%3 y=%7) act=none in_out=0 layer=1\n"
+                            "%8 activation BF16[T,16] layer=2 out\n"
+                            "linear(x=%7 w=%4 y=%8) act=none in_out=0 layer=2\n";
+
+static void apply_to_codes(struct graph *g, int unused)
+{
+    (void)unused;
+    struct pass_settings s = {.program = PROGRAM_STEP,
+                              .precision = {.wide = DT_F32, .narrow = DT_BF16, .fp8 = true},
+                              .quantization = {.wanted = true, .type = QUANT_FP4}};
+    pass_fp8(g, &s);
+    pass_materialize(g, &s);
+}
+
+/* What becomes 8 bits at once is made in 16. */
+static void codes_come_in_16_bits(void **state)
+{
+    (void)state;
+    text_becomes(coded, apply_to_codes, 0,
+                 "%1 input I32[T] \"input_ids\" layer=0 in keep\n"
+                 "%2 weight F32[9,16] \"table\" layer=0 in keep frozen\n"
+                 "%3 weight F4[32,16] \"up.weight\" layer=1 in keep frozen\n"
+                 "%4 weight F32[16,32] \"head.weight\" layer=2 in keep frozen\n"
+                 "%5 copy F32[8] \"absmax.up.weight\" layer=1 of=absmax:%3 in keep\n"
+                 "%6 activation BF16[T,16] layer=0\n"
+                 "embed(ids=%1 table=%2 y=%6) still=0 layer=0\n"
+                 "%9 activation F8_E4M3[T,16] layer=1 exact\n"
+                 "%10 activation F32[T] layer=1 exact\n"
+                 "quantize_fp8(x=%6 y=%9 scale=%10) transposed=0 layer=1\n"
+                 "%13 activation BF16[32,16] layer=1\n"
+                 "dequantize(w=%3 absmax=%5 y=%13) table=1 layer=1\n"
+                 "%11 activation F8_E4M3[32,16] layer=1 exact\n"
+                 "%12 activation F32[32] layer=1 exact\n"
+                 "quantize_fp8(x=%13 y=%11 scale=%12) transposed=0 layer=1\n"
+                 "%7 activation BF16[T,32] layer=1\n"
+                 "linear_fp8(x=%9 x_scale=%10 w=%11 w_scale=%12 y=%7) layer=1\n"
+                 "%14 activation BF16[16,32] layer=2\n"
+                 "cast(x=%4 y=%14) layer=2\n"
+                 "%8 activation BF16[T,16] layer=2 out\n"
+                 "linear(x=%7 w=%14 y=%8) act=none in_out=0 layer=2\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(factors_stand_before_products),
-                                       cmocka_unit_test(an_adapters_base_is_frozen)};
+                                       cmocka_unit_test(an_adapters_base_is_frozen),
+                                       cmocka_unit_test(codes_come_in_16_bits)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
