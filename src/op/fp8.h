@@ -2,6 +2,8 @@
 #ifndef OP_FP8_H
 #define OP_FP8_H
 
+#include "base/philox.h"
+
 #include <math.h>
 
 /* Outputs and inputs of a layer whose products may be in FP8 are multiples of this: 16 bytes, as tensor cores read them. */
@@ -9,11 +11,7 @@ enum { FP8_SIZES = 16 };
 
 /* 2^e for the least e, -100 at least, with largest / 2^e <= 448, the largest number of F8_E4M3. Dividing by it rounds nothing. Of a row
  * with an infinity it is NaN, so that its products show it. More of `largest` never gives less, by their bits too. */
-#if defined __CUDACC__
-__device__
-#endif
-    static inline float
-    fp8_scale(float largest)
+ON_DEVICE static inline float fp8_scale(float largest)
 {
     int exponent;
     if (largest <= 448 * 0x1p-100f)
