@@ -27,11 +27,29 @@ __device__ static inline float sigmoid_and_slope(float z, float *slope)
     return s;
 }
 
+/* N elements from x on: a pack, or where rows or pointers are not aligned two, one by one. */
+template <class T, int N> __device__ static inline void load_pairs(float (&v)[N], const T *x)
+{
+    if constexpr (N > 2)
+        load<T, N>(v, x);
+    else
+        v[0] = to_float(x[0]), v[1] = to_float(x[1]);
+}
+
+template <class T, int N> __device__ static inline void store_pairs(T *x, const float (&v)[N], bool add)
+{
+    if constexpr (N > 2)
+        store_or_add<T, N>(x, v, add);
+    else
+        for (int i = 0; i < N; i++)
+            x[i] = from_float<T>(add ? to_float(x[i]) + v[i] : v[i]);
+}
+
 template <class T, int N> __device__ static inline void clamped_forward(const struct clamped_params &p, int64_t pair)
 {
     constexpr int HALF = N / 2;
     float x[N];
-    load<T, N>(x, (const T *)p.x + 2 * pair);
+    load_pairs<T, N>(x, (const T *)p.x + 2 * pair);
 #pragma unroll
     for (int i = 0; i < HALF; i++) {
         float g = clamped(x[2 * i], -INFINITY, p.limit), u = clamped(x[2 * i + 1], -p.limit, p.limit);
@@ -43,7 +61,7 @@ template <class T, int N> __device__ static inline void clamped_backward(const s
 {
     constexpr int HALF = N / 2;
     float x[N];
-    load<T, N>(x, (const T *)p.x + 2 * pair);
+    load_pairs<T, N>(x, (const T *)p.x + 2 * pair);
 #pragma unroll
     for (int i = 0; i < HALF; i++) {
         float gate = x[2 * i], up = x[2 * i + 1], dy = to_float(((const T *)p.dy)[pair + i]), slope;
@@ -52,7 +70,7 @@ template <class T, int N> __device__ static inline void clamped_backward(const s
         x[2 * i] = gate > p.limit ? 0 : dy * (u + 1) * slope;
         x[2 * i + 1] = fabsf(up) > p.limit ? 0 : dy * g * s;
     }
-    store_or_add<T, N>((T *)p.dx + 2 * pair, x, p.add);
+    store_pairs<T, N>((T *)p.dx + 2 * pair, x, p.add);
 }
 
 /* N elements of x, at least two. */

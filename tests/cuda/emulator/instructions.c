@@ -68,6 +68,10 @@ static void op_cvt(struct thread *t, const struct instruction *i)
             to == PTX_BF16X2 ? (uint32_t)bits_bf16(a) << 16 | bits_bf16(b) : (uint32_t)bits_f16(a) << 16 | bits_f16(b));
         return;
     }
+    if (to == PTX_E4M3X2) {
+        out(t, i, (uint32_t)bits_e4m3(f32_of(v)) << 8 | bits_e4m3(f32_of(in(t, i, 2))));
+        return;
+    }
     if (to == PTX_TF32) {
         out(t, i, bits_tf32((uint32_t)v));
         return;
@@ -125,6 +129,20 @@ static void op_st(struct thread *t, const struct instruction *i)
         uint64_t v = in(t, i, k + 1);
         memcpy((uint8_t *)(uintptr_t)address + k * bytes, &v, (size_t)bytes);
     }
+}
+
+/* atom.max.u32 alone: blocks may run side by side. */
+static void op_atom(struct thread *t, const struct instruction *i)
+{
+    uint64_t address = in(t, i, 1);
+    uint32_t v = (uint32_t)in(t, i, 2), *at = (uint32_t *)(uintptr_t)address;
+    if (!ptx_has(i, "max") || i->type != PTX_U32)
+        unknown(t, i);
+    check_access(t, i, address, sizeof *at);
+    uint32_t old = __atomic_load_n(at, __ATOMIC_RELAXED);
+    while (old < v && !__atomic_compare_exchange_n(at, &old, v, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
+    out(t, i, old);
 }
 
 static void arrive(struct thread *t, uint32_t last_groups)
@@ -239,6 +257,7 @@ static void op_nanosleep(struct thread *t, const struct instruction *i)
 }
 
 static const struct opcode table[] = {{"nanosleep", op_nanosleep},
+                                      {"atom", op_atom},
                                       {"bar", op_bar},
                                       {"barrier", op_bar},
                                       {"bra", op_bra},

@@ -47,6 +47,12 @@ static inline uint16_t bits_bf16(float x)
     return x != x ? 0x7fff : bf16_from_float(x);
 }
 
+/* As cvt.rn.satfinite, likewise. */
+static inline uint8_t bits_e4m3(float x)
+{
+    return x != x ? 0x7f : e4m3_from_float(x);
+}
+
 /* TF32, to nearest, away from zero in the middle. */
 static inline uint32_t bits_tf32(uint32_t f32)
 {

@@ -36,7 +36,8 @@ enum ptx_type {
     PTX_F16X2,
     PTX_BF16,
     PTX_BF16X2,
-    PTX_TF32
+    PTX_TF32,
+    PTX_E4M3X2
 };
 
 enum operand_kind {
