@@ -1,7 +1,7 @@
 #include "format/model_dir.h"
 
 #include "format/gguf/model.h"
-#include "format/quantised.h"
+#include "format/quantised/quantised.h"
 
 #include <errno.h>
 #include <stdarg.h>

@@ -259,6 +259,14 @@ void graph_set_name(struct graph *g, int id, const char *name)
     g->n_names++;
 }
 
+int graph_last_layer(const struct graph *g)
+{
+    int last = 0;
+    for (int k = 1; k < g->n_nodes; k++)
+        last = g->nodes[k].layer > last ? g->nodes[k].layer : last;
+    return last;
+}
+
 int graph_find(const struct graph *g, const char *name)
 {
     return name && g->cap_names ? g->by_name[name_slot(g, name)] : 0;

@@ -188,6 +188,7 @@ int graph_add_kin(struct graph *g, enum kin kin, int weight, enum dtype dtype, i
 int graph_add_kin_slice(struct graph *g, enum kin kin, int weight, int base);
 /* By weight: the value that is `kin` of it, 0 for none. mem_free'd by the caller; NULL: no memory, and the graph has failed. */
 int *graph_kin(struct graph *g, enum kin kin);
+int graph_last_layer(const struct graph *g);             /* of its nodes: that of the head; 0 without any */
 int graph_find(const struct graph *g, const char *name); /* the value of that name, 0 if none or for NULL */
 /* Names a value that has no name yet; `name` is copied. Names are not changed otherwise: graph_find goes by an index. */
 void graph_set_name(struct graph *g, int id, const char *name);

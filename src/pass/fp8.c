@@ -17,14 +17,6 @@ struct products {
     enum dtype wide;
 };
 
-static int last_layer(const struct graph *g)
-{
-    int last = 0;
-    for (int k = 1; k < g->n_nodes; k++)
-        last = g->nodes[k].layer > last ? g->nodes[k].layer : last;
-    return last;
-}
-
 static bool is_of_sizes(const struct value *w)
 {
     return w->shape[0].c % FP8_SIZES == 0 && w->shape[1].c % FP8_SIZES == 0;
@@ -120,7 +112,7 @@ static void gradient_of_activation(struct products *p, const struct node *n)
 
 void pass_fp8(struct graph *g, struct pass_settings *s)
 {
-    int n = g->n_values, last = last_layer(g);
+    int n = g->n_values, last = graph_last_layer(g);
     if (g->err.code || !s->precision.fp8)
         return;
     struct products p = {.g = g, .wide = s->precision.wide};

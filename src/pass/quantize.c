@@ -10,14 +10,6 @@ static bool is_of_product(const struct use *u, const struct node *n)
            (n->op == OP_dora_norm && u->slot == OP_SLOT(dora_norm, w));
 }
 
-static int last_layer(const struct graph *g)
-{
-    int last = 0;
-    for (int k = 1; k < g->n_nodes; k++)
-        last = g->nodes[k].layer > last ? g->nodes[k].layer : last;
-    return last;
-}
-
 /* Whether only products of layers read it: no embeddings, and no head. */
 static bool is_of_layers(const struct graph *g, const struct uses *u, int root, int head)
 {
@@ -61,7 +53,7 @@ void pass_quantize(struct graph *g, struct pass_settings *s)
 {
     struct uses u = {0};
     struct slices parts = {0};
-    int head = last_layer(g), n = g->n_values;
+    int head = graph_last_layer(g), n = g->n_values;
     bool opened = !g->err.code && s->quantization.wanted && uses_open(&u, g) && slices_open(&parts, g);
     for (int i = 1; opened && i < n && !g->err.code; i++) {
         const struct value v = *graph_value(g, i);

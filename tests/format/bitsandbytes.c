@@ -1,4 +1,4 @@
-/* format/model_bitsandbytes: the numbers of weights that bitsandbytes has quantised, as its own functions give them
+/* format/quantised/bitsandbytes: the numbers of weights that bitsandbytes has quantised, as its own functions give them
  * (bitsandbytes/record.py); what does not fit together; faults. */
 #define RECORDED "bitsandbytes"
 #include "quantised_folder.h"
@@ -30,45 +30,27 @@ static void has_the_numbers_of_bitsandbytes(void **state)
 
 static void refuses_what_does_not_fit(void **state)
 {
-#define ROW(folder, from, to, part)                                                                                    \
-    {                                                                                                                  \
-        folder, from, to, sizeof from - 1, part                                                                        \
-    }
     static const struct {
-        const char *name, *from, *to;
-        size_t n;
-        const char *part;
+        const char *name, *from, *to, *part;
     } rows[] = {
-        ROW("fp4", "down_proj.weight.absmax", "down_proj.weight.absmay",
-            "has no model.layers.0.mlp.down_proj.weight.absmax, which bitsandbytes keeps beside the weight"),
-        ROW("fp4", "\"shape\": [16, 48]}", "\"shape\": [16, 49]}",
-            "model.layers.0.mlp.down_proj.weight, U8 [384, 1], does not fit the weight"),
-        ROW("fp4", "\"shape\": [16, 48]}", "\"shape\": [16, -8]}", "fp4, U8 [78], does not fit the weight"),
-        ROW("fp4", "\"shape\": [16, 48]}", "\"shape\": 16      }", "fp4, U8 [78], does not fit the weight"),
-        ROW("fp4", "\"blocksize\": 64", "\"blocksize\": 32", "absmax, F32 [12], does not fit the weight"),
-        ROW("fp4", "\"blocksize\": 64", "\"blocksize\": 0 ", "blocksize is 0; expected an integer from 2 to"),
-        ROW("fp4", "\"blocksize\": 64", "\"blocksize\": 6,", "fp4:1:"),
-        ROW("int8", "k_proj.SCB", "k_proz.SCB", "has no model.layers.0.self_attn.k_proz.weight"),
-        ROW("int8", "\"dtype\":\"I8\",\"shape\":[16,48]", "\"dtype\":\"U8\",\"shape\":[16,48]",
-            "down_proj.weight, U8 [16, 48], does not fit the weight"),
-        ROW("int8", "\"dtype\":\"I8\",\"shape\":[16,48]", "\"dtype\":\"I8\",\"shape\":[48,16]",
-            "down_proj.SCB, F32 [16], does not fit the weight"),
+        {"fp4", "down_proj.weight.absmax", "down_proj.weight.absmay",
+         "has no model.layers.0.mlp.down_proj.weight.absmax, which bitsandbytes keeps beside the weight"},
+        {"fp4", "\"shape\": [16, 48]}", "\"shape\": [16, 49]}",
+         "model.layers.0.mlp.down_proj.weight, U8 [384, 1], does not fit the weight"},
+        {"fp4", "\"shape\": [16, 48]}", "\"shape\": [16, -8]}", "fp4, U8 [78], does not fit the weight"},
+        {"fp4", "\"shape\": [16, 48]}", "\"shape\": 16      }", "fp4, U8 [78], does not fit the weight"},
+        {"fp4", "\"blocksize\": 64", "\"blocksize\": 32", "absmax, F32 [12], does not fit the weight"},
+        {"fp4", "\"blocksize\": 64", "\"blocksize\": 0 ", "blocksize is 0; expected an integer from 2 to"},
+        {"fp4", "\"blocksize\": 64", "\"blocksize\": 6,", "fp4:1:"},
+        {"int8", "k_proj.SCB", "k_proz.SCB", "has no model.layers.0.self_attn.k_proz.weight"},
+        {"int8", "\"dtype\":\"I8\",\"shape\":[16,48]", "\"dtype\":\"U8\",\"shape\":[16,48]",
+         "down_proj.weight, U8 [16, 48], does not fit the weight"},
+        {"int8", "\"dtype\":\"I8\",\"shape\":[16,48]", "\"dtype\":\"I8\",\"shape\":[48,16]",
+         "down_proj.SCB, F32 [16], does not fit the weight"},
     };
     (void)state;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct snug_err err = {0};
-        size_t bytes;
-        char *data = weights_of(rows[i].name, &bytes), *at = memmem(data, bytes, rows[i].from, rows[i].n);
-        assert_non_null(at);
-        memcpy(at, rows[i].to, rows[i].n);
-        copy_folder(rows[i].name);
-        put_weights(data, bytes);
-        assert_int_equal(read_folder(&err), SNUG_ERR_INPUT);
-        if (!strstr(err.text, rows[i].part))
-            fail_msg("\"%s\" lacks \"%s\"", err.text, rows[i].part);
-        free(data);
-        remove_tree(place);
-    }
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        refuses_bytes(rows[i].name, rows[i].from, rows[i].to, rows[i].part);
 }
 
 static void survives_changed_bytes(void **state)

@@ -1,4 +1,4 @@
-/* format/model_mxfp4: the numbers of experts in MXFP4, as transformers has them (mxfp4/record.py); what does not fit together; changed
+/* format/quantised/mxfp4: the numbers of experts in MXFP4, as transformers has them (mxfp4/record.py); what does not fit together; changed
  * bytes; faults. */
 #define RECORDED "mxfp4"
 #include "quantised_folder.h"
@@ -49,20 +49,8 @@ static void refuses_what_does_not_fit(void **state)
         {"\"U8\",\"shape\":[3,64,1]", "\"I8\",\"shape\":[3,64,1]", "down_proj_blocks, U8 [3, 64, 1, 16], does not fit"},
     };
     (void)state;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct snug_err err = {0};
-        size_t bytes;
-        char *data = weights_of("folder", &bytes), *at = memmem(data, bytes, rows[i].from, strlen(rows[i].from));
-        assert_non_null(at);
-        memcpy(at, rows[i].to, strlen(rows[i].to));
-        copy_folder("folder");
-        put_weights(data, bytes);
-        assert_int_equal(read_folder(&err), SNUG_ERR_INPUT);
-        if (!strstr(err.text, rows[i].part))
-            fail_msg("\"%s\" lacks \"%s\"", err.text, rows[i].part);
-        free(data);
-        remove_tree(place);
-    }
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        refuses_bytes("folder", rows[i].from, rows[i].to, rows[i].part);
 }
 
 static void survives_changed_bytes(void **state)

@@ -104,11 +104,43 @@ static int read_folder(struct snug_err *err)
     return code;
 }
 
+/* The folder is refused in one line, with that in it; it is gone then. */
+static void expect_refusal(const char *part)
+{
+    struct snug_err err = {0};
+    assert_int_equal(read_folder(&err), SNUG_ERR_INPUT);
+    if (!strstr(err.text, part) || strchr(err.text, '\n'))
+        fail_msg("\"%s\" lacks \"%s\"", err.text, part);
+    remove_tree(place);
+}
+
 static char *weights_of(const char *name, size_t *n)
 {
     char path[600];
     snprintf(path, sizeof path, "%s/model.safetensors", recorded(name));
     return read_text(path, n);
+}
+
+/* `from` becomes `to`, of the same length, in the file's bytes. */
+static void change(char *data, size_t bytes, const char *from, const char *to)
+{
+    char *at = memmem(data, bytes, from, strlen(from));
+    if (!at)
+        fail_msg("no %s", from);
+    assert_int_equal(strlen(from), strlen(to));
+    memcpy(at, to, strlen(to));
+}
+
+/* NAME with such a change is refused. */
+static void refuses_bytes(const char *name, const char *from, const char *to, const char *part)
+{
+    size_t bytes;
+    char *data = weights_of(name, &bytes);
+    change(data, bytes, from, to);
+    copy_folder(name);
+    put_weights(data, bytes);
+    free(data);
+    expect_refusal(part);
 }
 
 /* In every fourth folder: one byte. */

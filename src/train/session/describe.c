@@ -127,15 +127,16 @@ static void put_count(struct str *out, int64_t n)
 
 const char *describe_precision(const struct session *s)
 {
-    enum dtype narrow = s->compile.precision.narrow;
-    return s->o->dtype == OPT_DTYPE_TF32 ? "tf32"
-           : s->compile.precision.pure
-               ? (s->o->fp8 ? "fp8 and bf16, weights and states included" : "bf16, weights and states included")
-           : narrow == DT_BF16 ? (s->o->fp8 ? "fp8 and bf16 with fp32 master weights" : "bf16 with fp32 master weights")
-           : narrow == DT_F16  ? "fp16 with fp32 master weights"
-           : narrow == DT_F32  ? "fp32"
-           : narrow == DT_F64  ? "double precision"
-                               : dtype_name(narrow);
+    static const char *const bf16[2][2] = {
+        {"bf16 with fp32 master weights", "bf16, weights and states included"},
+        {"fp8 and bf16 with fp32 master weights", "fp8 and bf16, weights and states included"}};
+    const struct precision *p = &s->compile.precision;
+    return s->o->dtype == OPT_DTYPE_TF32     ? "tf32"
+           : p->pure || p->narrow == DT_BF16 ? bf16[p->fp8][p->pure]
+           : p->narrow == DT_F16             ? "fp16 with fp32 master weights"
+           : p->narrow == DT_F32             ? "fp32"
+           : p->narrow == DT_F64             ? "double precision"
+                                             : dtype_name(p->narrow);
 }
 
 static void put_batch(struct str *out, const struct session *s)

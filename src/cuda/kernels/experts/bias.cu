@@ -1,32 +1,16 @@
 /* expert_bias and its gradient (op/experts/bias.c). Bound by bytes: each row once. The gradient: a block has a warp's width of an
  * expert's columns, its warps take the expert's rows by turns, and are added up in order. */
-#include "cuda/kernels/vector.cuh"
-
-enum { LANE = 32, WARPS = 8 };
-
-/* The expert that has a row. */
-__device__ static inline int expert_of_row(const int32_t *offsets, int E, int64_t row)
-{
-    int low = 0, high = E; /* offsets[low] <= row < offsets[high] */
-    while (high - low > 1) {
-        int middle = (low + high) / 2;
-        if (offsets[middle] <= row)
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
-}
+#include "cuda/kernels/experts/rows.cuh"
 
 /* A warp a row. */
 template <class T>
 __global__ void __launch_bounds__(LANE *WARPS)
     expert_bias_kernel(const T *x, const float *b, const int32_t *offsets, T *y, int64_t N, int64_t O, int E)
 {
-    int64_t n = (int64_t)blockIdx.x * WARPS + threadIdx.x / LANE;
+    int64_t n = row_of_warp();
     if (n >= N)
         return;
-    b += expert_of_row(offsets, E, n) * O;
+    b += expert_of(offsets, E, n) * O;
     for (int64_t o = threadIdx.x % LANE; o < O; o += LANE)
         y[n * O + o] = from_float<T>(to_float(x[n * O + o]) + b[o]);
 }
@@ -56,7 +40,7 @@ extern "C" int cuda_expert_bias(const struct args_expert_bias *a, const struct c
     int64_t N = a->x.shape[0];
     if (N > 0)
         WITH_FLOAT_TYPE(a->x.dtype, T, {
-            expert_bias_kernel<T><<<(unsigned)((N + WARPS - 1) / WARPS), LANE * WARPS, 0, c->stream>>>(
+            expert_bias_kernel<T><<<blocks_for(N), LANE * WARPS, 0, c->stream>>>(
                 (const T *)a->x.data, (const float *)a->b.data, (const int32_t *)a->offsets.data, (T *)a->y.data, N,
                 a->x.shape[1], (int)a->b.shape[0]);
         })

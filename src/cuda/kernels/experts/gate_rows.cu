@@ -1,17 +1,5 @@
 /* gate_rows and its gradient. Bound by bytes: each row once. A warp a row. */
-#include "cuda/kernels/vector.cuh"
-
-enum { LANE = 32, WARPS = 8 };
-
-static unsigned blocks_for(int64_t rows)
-{
-    return (unsigned)((rows + WARPS - 1) / WARPS);
-}
-
-__device__ static inline int64_t row_of_warp()
-{
-    return (int64_t)blockIdx.x * WARPS + threadIdx.x / LANE;
-}
+#include "cuda/kernels/experts/rows.cuh"
 
 __device__ static inline float sigmoid(float z)
 {
@@ -61,16 +49,6 @@ __global__ void __launch_bounds__(LANE *WARPS)
     if (dlogits && threadIdx.x % LANE == 0) /* sigmoid(-z) is 1 - s without its lost digits */
         store_or_add<T, 1>(dlogits + n, {s * sigmoid(-z) * dot}, add_dlogits);
 }
-
-/* Calls f<N> for packs of 16 bytes where they fit, else for single elements. */
-#define WITH_WIDTH(fits, T, N, ...)                                                                                    \
-    if (fits) {                                                                                                        \
-        constexpr int N = pack_width<T>;                                                                               \
-        __VA_ARGS__;                                                                                                   \
-    } else {                                                                                                           \
-        constexpr int N = 1;                                                                                           \
-        __VA_ARGS__;                                                                                                   \
-    }
 
 extern "C" int cuda_gate_rows(const struct args_gate_rows *a, const struct cuda_call *c)
 {

@@ -1,8 +1,8 @@
 /* route and its gradient: a warp a token. The sort, which has no atomics: block e goes through the choices of all tokens twice, which
  * are few bytes, counts those of the experts before its own, and gives its own rows their places in order. */
-#include "cuda/kernels/vector.cuh"
+#include "cuda/kernels/experts/rows.cuh"
 
-enum { LANE = 32, WARPS = 8, THREADS = LANE * WARPS };
+enum { THREADS = LANE * WARPS };
 
 struct choice {
     float z; /* NaN has become -infinity */
@@ -51,7 +51,7 @@ template <class T>
 __global__ void __launch_bounds__(THREADS)
     choose_kernel(const T *logits, T *gates, int32_t *chosen, bool normalized, int64_t rows, int E, int k)
 {
-    int64_t n = (int64_t)blockIdx.x * WARPS + threadIdx.x / LANE;
+    int64_t n = row_of_warp();
     int lane = threadIdx.x % LANE;
     if (n >= rows)
         return;
@@ -141,27 +141,13 @@ extern "C" int cuda_route(const struct args_route *a, const struct cuda_call *c)
     return cuda_launched(c, "route");
 }
 
-/* The expert that has row `place`. */
-__device__ static inline int expert_of(const int32_t *offsets, int E, int place)
-{
-    int low = 0, high = E; /* offsets[low] <= place < offsets[high] */
-    while (high - low > 1) {
-        int middle = (low + high) / 2;
-        if (offsets[middle] <= place)
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 /* Lane j has the j-th choice. */
 template <class T>
 __global__ void __launch_bounds__(THREADS)
     route_bwd_kernel(const T *logits, const T *dgates, const int32_t *places, const int32_t *offsets, T *dlogits,
                      bool add, bool normalized, int64_t rows, int E, int k)
 {
-    int64_t n = (int64_t)blockIdx.x * WARPS + threadIdx.x / LANE;
+    int64_t n = row_of_warp();
     int lane = threadIdx.x % LANE;
     if (n >= rows)
         return;

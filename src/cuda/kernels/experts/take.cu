@@ -1,17 +1,5 @@
 /* take, combine and their gradients. Bound by bytes: each row once. A warp a row. */
-#include "cuda/kernels/vector.cuh"
-
-enum { LANE = 32, WARPS = 8 };
-
-static unsigned blocks_for(int64_t rows)
-{
-    return (unsigned)((rows + WARPS - 1) / WARPS);
-}
-
-__device__ static inline int64_t row_of_warp()
-{
-    return (int64_t)blockIdx.x * WARPS + threadIdx.x / LANE;
-}
+#include "cuda/kernels/experts/rows.cuh"
 
 template <class T, int N>
 __global__ void __launch_bounds__(LANE *WARPS)
@@ -96,16 +84,6 @@ __global__ void __launch_bounds__(LANE *WARPS)
     if (dgates && threadIdx.x % LANE == 0)
         store_or_add<T, 1>(dgates + i, {dot}, add_dgates);
 }
-
-/* Calls f<N> for packs of 16 bytes where they fit, else for single elements. */
-#define WITH_WIDTH(fits, T, N, ...)                                                                                    \
-    if (fits) {                                                                                                        \
-        constexpr int N = pack_width<T>;                                                                               \
-        __VA_ARGS__;                                                                                                   \
-    } else {                                                                                                           \
-        constexpr int N = 1;                                                                                           \
-        __VA_ARGS__;                                                                                                   \
-    }
 
 extern "C" int cuda_take(const struct args_take *a, const struct cuda_call *c)
 {

@@ -119,13 +119,18 @@ extern "C" int cuda_linear(const struct args_linear *a, const struct cuda_call *
     return cuda_launched(c, "linear");
 }
 
+static struct cuda_product product_of_fp8(const struct args_linear_fp8 *a, const struct cuda_call *c)
+{
+    union args_any any;
+    any.linear_fp8 = *a;
+    return cuda_product_of(c->products, OP_linear_fp8, &any, c->tf32);
+}
+
 extern "C" int64_t cuda_linear_fp8_workspace(const struct args_linear_fp8 *a, const struct cuda_call *c)
 {
     if (a->x.shape[0] == 0)
         return 0;
-    union args_any any;
-    any.linear_fp8 = *a;
-    struct cuda_product p = cuda_product_of(c->products, OP_linear_fp8, &any, c->tf32);
+    struct cuda_product p = product_of_fp8(a, c);
     return padded(cuda_products_workspace(c->products, &p)) + padded(a->w.shape[0] * 4);
 }
 
@@ -133,9 +138,7 @@ extern "C" int cuda_linear_fp8(const struct args_linear_fp8 *a, const struct cud
 {
     if (a->x.shape[0] == 0)
         return SNUG_OK;
-    union args_any any;
-    any.linear_fp8 = *a;
-    struct cuda_product p = cuda_product_of(c->products, OP_linear_fp8, &any, c->tf32);
+    struct cuda_product p = product_of_fp8(a, c);
     struct product_data data = {.rows = a->x.data,
                                 .factor = a->w.data,
                                 .result = a->y.data,

@@ -1,7 +1,7 @@
 /* Matrices of codes, as numbers. All scales of a weight are brought into one order, (scale_rows, scale_columns), when its first part is
  * read. Codes of rows that lie one after another are read as they are wanted; where those of a row are all over the tensor it is kept until
  * another weight is read. */
-#include "format/quantised.h"
+#include "format/quantised/quantised.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -10,7 +10,7 @@
  *     .weight_g_idx        I32 (I): the group of each input, where they are not one behind the other
  * What of this a layer has is seen by its tensors, and compared with the groups of the configuration: which layers a group means
  * (its targets) takes the classes of Python to know. */
-#include "format/quantised.h"
+#include "format/quantised/quantised.h"
 
 #include <string.h>
 

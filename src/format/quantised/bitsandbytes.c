@@ -6,7 +6,7 @@
  *     .weight.nested_quant_map, nested_absmax  F32 (256), and one for each block of scales: as above, and the offset is added
  * And in 8 bits (LLM.int8):
  *     .weight, .SCB, .weight_format            I8 (O,I), F32 (O): a row's codes, times SCB / 127 */
-#include "format/quantised.h"
+#include "format/quantised/quantised.h"
 
 #include <stdlib.h>
 #include <string.h>

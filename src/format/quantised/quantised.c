@@ -1,4 +1,4 @@
-#include "format/quantised.h"
+#include "format/quantised/quantised.h"
 
 #include <stdio.h>
 #include <stdlib.h>

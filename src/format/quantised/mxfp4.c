@@ -3,7 +3,7 @@
  *     NAME_blocks  U8 (E,O,I/32,16)  codes, two to a byte, the first in its lower half: a sign and one of eight numbers
  *     NAME_scales  U8 (E,O,I/32)     the exponent of a block's 32 codes, and 127
  * The numbers are those of transformers, which fit into BF16. They lie across the codes, so those of an expert are kept while it is read. */
-#include "format/quantised.h"
+#include "format/quantised/quantised.h"
 
 #include <math.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  *                         edges are smaller. One for all where there are no blocks (fine-grained FP8 of DeepSeek and transformers).
  *     .weight_scale       the same under the name that FBGEMM has: one for each row (O,1)
  * What else is beside it is for activations. */
-#include "format/quantised.h"
+#include "format/quantised/quantised.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* quantised.h: folders whose weights others have quantised. Each method of quantization_config is a row of QUANT_METHODS and a file
  * that finds, of each weight, the tensors that it is kept in. In their place a folder gets one tensor of F32, whose numbers are made as
  * they are read. A new method is a row and a function; where its weights are matrices of codes and scales, the function fills a struct
- * quant_matrix, and quantised_matrix.c reads it. */
+ * quant_matrix, and matrix.c reads it. */
 #ifndef FORMAT_QUANTISED_H
 #define FORMAT_QUANTISED_H
 

@@ -4,7 +4,7 @@
  *     .scales    F16 (G, O)
  *     .g_idx     I32 (I): the group of each input; without it they are group_size inputs each
  * which is the format of AutoGPTQ and of GPTQModel, where codes of 3 bits, which lie over the ends of words, are more than is read here. */
-#include "format/quantised.h"
+#include "format/quantised/quantised.h"
 
 #include <string.h>
 

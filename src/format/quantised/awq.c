@@ -3,7 +3,7 @@
  *     .qzeros    I32 (G, O / 8): zero points, packed in the same way
  *     .scales    F16 (G, O)
  * which is the format of AutoAWQ. */
-#include "format/quantised.h"
+#include "format/quantised/quantised.h"
 
 #include <string.h>
 #include <strings.h>
