@@ -1,5 +1,6 @@
-/* dequantize: weights of 4 bits as numbers; F32 and BF16. Each byte's two numbers are looked up at once. Bound by the bytes of y. */
-#include "cpu/kernels.h"
+/* dequantize: weights in codes as numbers; F32 and BF16. Of 4 bits each byte's two numbers are looked up at once; those of 8 bits are in
+ * fp8.c. Bound by the bytes of y. */
+#include "cpu/fp8.h"
 #include "op/optimizer/dynamic_map.h"
 #include "op/quantize.h"
 
@@ -37,7 +38,7 @@ static void decode_block(const struct args_dequantize *a, const struct pairs *p,
         vf_put_upto(a->y.data, from + i, vf_get_upto(x, i, n - i, false) * most, n - i, a->y.dtype == DT_BF16);
 }
 
-void ISA(cpu_dequantize)(const struct args_dequantize *a, const struct call *c)
+static void decode_blocks(const struct args_dequantize *a, const struct call *c)
 {
     int64_t n = tensor_elements(&a->w), blocks = quant_blocks(n);
     struct pairs p;
@@ -51,4 +52,12 @@ void ISA(cpu_dequantize)(const struct args_dequantize *a, const struct call *c)
             int64_t from = k * QUANT_BLOCK, count = n - from < QUANT_BLOCK ? n - from : QUANT_BLOCK;
             decode_block(a, &p, largest_of(a, map, k), from, count);
         }
+}
+
+void ISA(cpu_dequantize)(const struct args_dequantize *a, const struct call *c)
+{
+    if (a->w.dtype == DT_F8_E4M3)
+        ISA(fp8_widen)(&a->w, &a->absmax, a->y.data, a->y.dtype, c->threads);
+    else
+        decode_blocks(a, c);
 }

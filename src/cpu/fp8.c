@@ -1,26 +1,32 @@
 /* quantize_fp8 and linear_fp8 (op/fp8.c). No processor multiplies such numbers: factors are widened to the result's type, which rounds
  * nothing, and multiplied as those of linear are. Slower than a product of 16 bits by what that takes. */
+#include "cpu/fp8.h"
+
 #include "op/fp8.h"
 
-#include "cpu/kernels.h"
 #include "cpu/product/product.h"
 
-static float number_at(const struct tensor *x, int64_t i)
+enum { WIDEN_PIECE = 64 }; /* numbers that are looked up before they are multiplied */
+
+/* What y[r,i] is made of. */
+static float number_at(const struct args_quantize_fp8 *a, int64_t r, int64_t i)
 {
-    return x->dtype == DT_BF16 ? bf16_to_float(((const uint16_t *)x->data)[i]) : ((const float *)x->data)[i];
+    int64_t n = a->transposed ? i : r, at = n * tensor_pitch(&a->x) + (a->transposed ? r : i);
+    if (a->x.dtype == DT_F8_E4M3)
+        return e4m3_to_float(((const uint8_t *)a->x.data)[at]) * ((const float *)a->x_scale.data)[n];
+    return a->x.dtype == DT_BF16 ? bf16_to_float(((const uint16_t *)a->x.data)[at]) : ((const float *)a->x.data)[at];
 }
 
 static void quantize_row(const struct args_quantize_fp8 *a, int64_t r)
 {
-    int64_t pitch = tensor_pitch(&a->x), columns = a->y.shape[1];
-    int64_t row = a->transposed ? 1 : pitch, column = a->transposed ? pitch : 1;
+    int64_t columns = a->y.shape[1];
     uint8_t *y = (uint8_t *)a->y.data + r * columns;
     float largest = 0;
     for (int64_t i = 0; i < columns; i++)
-        largest = fmaxf(largest, fabsf(number_at(&a->x, r * row + i * column)));
+        largest = fmaxf(largest, fabsf(number_at(a, r, i)));
     float scale = fp8_scale(largest);
     for (int64_t i = 0; i < columns; i++)
-        y[i] = e4m3_from_float(number_at(&a->x, r * row + i * column) / scale);
+        y[i] = e4m3_from_float(number_at(a, r, i) / scale);
     ((float *)a->scale.data)[r] = scale;
 }
 
@@ -32,20 +38,24 @@ void ISA(cpu_quantize_fp8)(const struct args_quantize_fp8 *a, const struct call 
         quantize_row(a, r);
 }
 
-/* What the codes of rows stand for, in `type`. */
-static void widen(const struct tensor *codes, const struct tensor *scale, void *to, enum dtype type, int threads)
+void ISA(fp8_widen)(const struct tensor *codes, const struct tensor *scale, void *to, enum dtype type, int threads)
 {
-    int64_t rows = codes->shape[0], columns = codes->shape[1];
+    int64_t n = tensor_elements(codes), rows = tensor_elements(scale), columns = rows ? n / rows : 0;
     float numbers[256];
     for (int i = 0; i < 256; i++)
         numbers[i] = e4m3_to_float((uint8_t)i);
-#pragma omp parallel for schedule(static) num_threads(rows *columns < PARALLEL_FROM ? 1 : threads)
-    for (int64_t i = 0; i < rows * columns; i++) {
-        float x = numbers[((const uint8_t *)codes->data)[i]] * ((const float *)scale->data)[i / columns];
-        if (type == DT_BF16)
-            ((uint16_t *)to)[i] = bf16_from_float(x);
-        else
-            ((float *)to)[i] = x;
+#pragma omp parallel for schedule(static) num_threads(n < PARALLEL_FROM ? 1 : threads)
+    for (int64_t r = 0; r < rows; r++) {
+        const uint8_t *row = (const uint8_t *)codes->data + r * columns;
+        float by = ((const float *)scale->data)[r], piece[WIDEN_PIECE];
+        for (int64_t first = 0; first < columns; first += WIDEN_PIECE) {
+            int64_t count = columns - first < WIDEN_PIECE ? columns - first : WIDEN_PIECE;
+            for (int64_t i = 0; i < count; i++)
+                piece[i] = numbers[row[first + i]];
+            for (int64_t i = 0; i < count; i += VF_LANES)
+                vf_put_upto(to, r * columns + first + i, vf_get_upto(piece, i, count - i, false) * by, count - i,
+                            type == DT_BF16);
+        }
     }
 }
 
@@ -81,8 +91,8 @@ void ISA(cpu_linear_fp8)(const struct args_linear_fp8 *a, const struct call *c)
 {
     struct product p = product_of(a);
     char *x = c->workspace, *w = x + widened_bytes(&a->x, p.in);
-    widen(&a->x, &a->x_scale, x, p.in, c->threads);
-    widen(&a->w, &a->w_scale, w, p.in, c->threads);
+    ISA(fp8_widen)(&a->x, &a->x_scale, x, p.in, c->threads);
+    ISA(fp8_widen)(&a->w, &a->w_scale, w, p.in, c->threads);
     p.a = x;
     p.b = w;
     ISA(product_run)(&p, w + widened_bytes(&a->w, p.in), c->threads);

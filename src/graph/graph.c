@@ -145,6 +145,7 @@ const char *const kin_names[KIN_COUNT] = {"",
                                           "copy",
                                           "absmax",
                                           "nested_absmax",
+                                          "scale",
                                           "exp_avg",
                                           "exp_avg_sq",
                                           "exp_avg_sq_row",
@@ -179,7 +180,7 @@ int graph_add_kin(struct graph *g, enum kin kin, int weight, enum dtype dtype, i
 {
     char buf[256];
     bool gradient = kin == KIN_GRADIENT || kin == KIN_PART;
-    bool copy = kin == KIN_COPY || kin == KIN_ABSMAX || kin == KIN_NESTED_ABSMAX;
+    bool copy = kin == KIN_COPY || kin_is_of_codes(kin);
     enum role role = gradient ? ROLE_GRADIENT : copy ? ROLE_COPY : ROLE_STATE;
     if (g->err.code)
         return 0;
@@ -191,18 +192,32 @@ int graph_add_kin(struct graph *g, enum kin kin, int weight, enum dtype dtype, i
     return id;
 }
 
-int graph_add_kin_slice(struct graph *g, enum kin kin, int weight, int base)
+static int add_kin_part(struct graph *g, enum kin kin, int weight, int base, int64_t at, int ndim,
+                        const struct dim *shape)
 {
     char buf[256];
+    int id = graph_add_slice(g, kin_name(g, kin, weight, buf, sizeof buf), base, at, ndim, shape);
+    if (id) {
+        set_kin(g, id, kin, weight);
+        graph_value(g, id)->group = graph_value(g, weight)->group;
+    }
+    return id;
+}
+
+int graph_add_kin_slice(struct graph *g, enum kin kin, int weight, int base)
+{
     if (g->err.code)
         return 0;
     const struct value w = *graph_value(g, weight);
-    int id = graph_add_slice(g, kin_name(g, kin, weight, buf, sizeof buf), base, w.at, w.ndim, w.shape);
-    if (id) {
-        set_kin(g, id, kin, weight);
-        graph_value(g, id)->group = w.group;
-    }
-    return id;
+    return add_kin_part(g, kin, weight, base, w.at, w.ndim, w.shape);
+}
+
+int graph_add_kin_of_rows(struct graph *g, enum kin kin, int weight, int base)
+{
+    if (g->err.code)
+        return 0;
+    const struct value w = *graph_value(g, weight);
+    return add_kin_part(g, kin, weight, base, w.at / w.shape[w.ndim - 1].c, 1, &DIM(value_rows(&w)));
 }
 
 int *graph_kin(struct graph *g, enum kin kin)

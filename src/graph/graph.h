@@ -17,7 +17,7 @@ enum role {
     ROLE_WEIGHT,
     ROLE_STATE,
     ROLE_GRADIENT,
-    ROLE_COPY, /* of a weight, in 16 bits; or what its codes of 4 bits are multiplied with */
+    ROLE_COPY, /* of a weight, in 16 bits; or what its codes are multiplied with */
     ROLE_SCALAR,
     ROLE_WORKSPACE,
     ROLE_COUNT
@@ -29,8 +29,9 @@ enum kin {
     KIN_NONE,
     KIN_GRADIENT,
     KIN_COPY,
-    KIN_ABSMAX,              /* of a weight in codes: the largest magnitude of each block */
+    KIN_ABSMAX,              /* of a weight in codes of 4 bits: the largest magnitude of each block */
     KIN_NESTED_ABSMAX,       /* where those are codes themselves: op/quantize.h */
+    KIN_SCALE,               /* of a weight in codes of 8 bits: the scale of each row */
     KIN_EXP_AVG,             /* first moment */
     KIN_EXP_AVG_SQ,          /* second moment */
     KIN_EXP_AVG_SQ_ROW,      /* means of the second moment over the last dimension */
@@ -47,6 +48,11 @@ enum kin {
     KIN_COUNT
 };
 extern const char *const kin_names[KIN_COUNT];
+/* Whether it is what a weight's codes are multiplied with, without which they are no weight. */
+static inline bool kin_is_of_codes(enum kin kin)
+{
+    return kin == KIN_ABSMAX || kin == KIN_NESTED_ABSMAX || kin == KIN_SCALE;
+}
 
 /* Where a value lies: where the backend computes, in memory of the host that its kernels reach, or in a file that is mapped into the
  * host's memory, which a device does not reach. Each has an arena. */
@@ -186,6 +192,8 @@ void graph_place_columns(struct graph *g, int id, int base, int64_t from);
 int graph_add_kin(struct graph *g, enum kin kin, int weight, enum dtype dtype, int ndim, const struct dim *shape);
 /* A slice of `base` that is `kin` of `weight`, a slice with the same place in its own base. */
 int graph_add_kin_slice(struct graph *g, enum kin kin, int weight, int base);
+/* Likewise where `base` has an element for each row of the weight's base: those of the weight's rows. */
+int graph_add_kin_of_rows(struct graph *g, enum kin kin, int weight, int base);
 /* By weight: the value that is `kin` of it, 0 for none. mem_free'd by the caller; NULL: no memory, and the graph has failed. */
 int *graph_kin(struct graph *g, enum kin kin);
 int graph_last_layer(const struct graph *g);             /* of its nodes: that of the head; 0 without any */
@@ -234,15 +242,20 @@ static inline void *node_attr(const struct node *n, int attr)
     return (char *)&n->u + node_op(n)->attr_offset + 8 * (size_t)attr;
 }
 
-/* Whether it is kept in codes of 4 bits (op/quantize.h). */
-static inline bool value_is_coded(const struct value *v)
-{
-    return v->dtype == DT_F4;
-}
-
 /* Size of a value in elements, all shards of it, and of what a rank has of it in bytes with its padding. */
 int64_t value_elements(const struct value *v, struct dims n);
 int64_t value_bytes(const struct value *v, struct dims n);
+
+/* Whether it, a weight, is kept in codes: of 4 bits (op/quantize.h), or of 8 with a scale for each row (op/fp8.h). */
+static inline bool value_is_coded(const struct value *v)
+{
+    return v->dtype == DT_F4 || v->dtype == DT_F8_E4M3;
+}
+/* Rows of a weight of several dimensions: all but the last one count them. */
+static inline int64_t value_rows(const struct value *v)
+{
+    return value_elements(v, (struct dims){0}) / v->shape[v->ndim - 1].c;
+}
 
 /* The shard of rank `me`, counted from 0; below 0: of that with most elements. */
 struct shard value_shard(const struct value *v, int me);

@@ -246,20 +246,25 @@ OP(pull, IN(x) OUT(y), INT(from) INT(chunk), NONE,
 SLOT(pull, y, SLOT_OVERWRITES)
 OP(cast, IN(x) OUT(y), , NONE, "y = x in y's dtype, rounded to nearest even")
 OP(dequantize, IN(w) IN(absmax) OPT(nested) OUT(y), INT(table), NONE,
-   "y = w, a weight in codes of 4 bits (op/quantize.h): a number of the table times the largest magnitude of its block "
-   "of 64, rounded to nearest even; nested: what those are made of where they are codes of 8 bits")
+   "y = w, a weight in codes, rounded to nearest even. Of 4 bits (op/quantize.h): a number of the table times the "
+   "largest "
+   "magnitude of its block of 64; nested: what those are made of where they are codes of 8 bits. Of 8 bits, F8_E4M3: "
+   "the code times absmax, here the scale of its row (op/fp8.h)")
 SLOT(dequantize, w, SLOT_STORED_TYPE)
 SLOT(dequantize, absmax, SLOT_STORED_TYPE)
 SLOT(dequantize, nested, SLOT_STORED_TYPE)
 SLOT(dequantize, y, SLOT_OVERWRITES)
-OP(quantize_fp8, IN(x) OUT(y) F32(scale), FLAG(transposed), NONE,
+OP(quantize_fp8, IN(x) OPT(x_scale) OUT(y) F32(scale), FLAG(transposed), NONE,
    "y = x / scale in F8_E4M3, rounded to nearest even; scale: of each row the least power of 2 with which that is in "
-   "range "
-   "(op/fp8.h); transposed: of each column, which is a row of y")
+   "range (op/fp8.h); transposed: of each column, which is a row of y; x_scale: x is in F8_E4M3 itself, with a scale "
+   "for each of its rows")
 SLOT(quantize_fp8, x, SLOT_PITCH | SLOT_ANY_TYPE)
+SLOT(quantize_fp8, x_scale, SLOT_STORED_TYPE)
 OP(linear_fp8, IN(x) IN(x_scale) IN(w) IN(w_scale) OPT(b) OPT(add) ACC(y), , NONE,
    "y = (x x_scale) (w w_scale)^T + b + add, of factors in F8_E4M3 with a scale for each row; what is added to has no "
    "add")
+SLOT(linear_fp8, w, SLOT_STORED_TYPE)
+SLOT(linear_fp8, w_scale, SLOT_STORED_TYPE)
 SLOT(linear_fp8, b, SLOT_EITHER_TYPE)
 SLOT(linear_fp8, add, SLOT_PITCH)
 SLOT(linear_fp8, y, SLOT_PITCH)

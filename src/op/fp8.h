@@ -22,4 +22,8 @@ ON_DEVICE static inline float fp8_scale(float largest)
     return ldexpf(1, exponent - (fraction <= 0.875f ? 9 : 8));
 }
 
+/* Rows as such numbers, and back: codes and x are (rows,width), a scale for each row. The same for any number of threads. */
+void fp8_codes(const float *x, int64_t rows, int64_t width, int threads, uint8_t *codes, float *scale);
+void fp8_numbers(const uint8_t *codes, const float *scale, int64_t rows, int64_t width, float *x);
+
 #endif

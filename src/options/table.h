@@ -181,6 +181,7 @@ OPT(BOOL, use_rslora, "false", "", TRAINING, RESULT, "the adapter counts alpha /
 OPT(BOOL, use_dora, "false", "", TRAINING, RESULT, "the adapter trains the lengths of the weights' rows, too (DoRA)")
 OPT(BOOL, load_in_4bit, "false", "", MODEL | DEBUG_GRAD, RESULT,
     "the weights of linear layers, which an adapter leaves as they are, are kept in 4 bits (QLoRA)")
+OPT(BOOL, load_in_8bit, "false", "", MODEL | DEBUG_GRAD, RESULT, "they are kept in 8 bits: floats (E4M3) with a scale for each row")
 OPT(WORD, bnb_4bit_quant_type, "nf4", QUANT_TYPE, MODEL | DEBUG_GRAD, RESULT, "what the 16 codes stand for")
 OPT(BOOL, use_bnb_nested_quant, "false", "", MODEL | DEBUG_GRAD, RESULT, "the largest of each 64 weights, which codes are multiplied with, is kept in 8 bits")
 
@@ -540,7 +541,6 @@ OPT_HINT("preprocessing_num_workers", ALL_COMMANDS, "batches are prepared ahead 
 OPT_HINT("device_map", ALL_COMMANDS, "the model lies on one device whole; --device says which, and --gpus trains copies side by side")
 OPT_HINT("attn_implementation", ALL_COMMANDS, "attention is never stored whole anyway; leave it out")
 OPT_HINT("flash_attention", ALL_COMMANDS, "attention is never stored whole anyway; leave it out")
-OPT_HINT("load_in_8bit", ALL_COMMANDS, "no weights are kept in 8 bits; --load-in-4bit keeps those below an adapter in 4")
 OPT_HINT("bnb_4bit_compute_dtype", ALL_COMMANDS, "--dtype says it: --bf16 computes in bf16")
 OPT_HINT("bnb_4bit_quant_storage", ALL_COMMANDS, "two codes are a byte; leave it out")
 OPT_HINT("quantization_config", ALL_COMMANDS, "give --load-in-4bit, --bnb-4bit-quant-type and --use-bnb-nested-quant")
@@ -792,6 +792,7 @@ OPT_NEEDS(logging_steps, logging_strategy, "steps")
 OPT_NEEDS(logging_first_step, logging_strategy, "steps|epoch")
 OPT_NEEDS(log_hash, logging_strategy, "steps|epoch")
 OPT_EITHER(eval_data, eval_split)
+OPT_EITHER(load_in_4bit, load_in_8bit)
 OPT_EITHER(data, text)
 OPT_EITHER(data, prompt)
 OPT_EITHER(data, chat)

@@ -14,6 +14,7 @@ struct products {
     struct node_list l;
     struct factor *of
         [2]; /* by value: those of rows that a product has read in the forward pass so far, and in the backward pass */
+    int *scale; /* by weight that is in codes of 8 bits */
     enum dtype wide;
 };
 
@@ -43,7 +44,8 @@ static struct node node_beside(const struct node *n, enum op op)
     return (struct node){.op = op, .layer = n->layer, .backward = n->backward};
 }
 
-static struct factor quantized(struct products *p, const struct node *n, int x, bool transposed)
+/* `x_scale`: of x, which is in codes itself; 0: it is not. */
+static struct factor quantized(struct products *p, const struct node *n, int x, int x_scale, bool transposed)
 {
     const struct value v = *graph_value(p->g, x);
     struct dim shape[2] = {v.shape[transposed], v.shape[!transposed]};
@@ -52,7 +54,8 @@ static struct factor quantized(struct products *p, const struct node *n, int x, 
     if (p->g->err.code)
         return f;
     graph_value(p->g, f.y)->exact = graph_value(p->g, f.scale)->exact = true;
-    q.u.quantize_fp8 = (struct op_quantize_fp8){.x = x, .y = f.y, .scale = f.scale, .transposed = transposed};
+    q.u.quantize_fp8 =
+        (struct op_quantize_fp8){.x = x, .x_scale = x_scale, .y = f.y, .scale = f.scale, .transposed = transposed};
     node_list_append(p->g, &p->l, &q);
     return f;
 }
@@ -63,8 +66,10 @@ static void product(struct products *p, const struct node *n, struct op_linear_f
     struct factor *x = &p->of[n->backward][like.x];
     struct node y = node_beside(n, OP_linear_fp8);
     if (!x->y)
-        *x = quantized(p, n, like.x, false);
-    struct factor w = quantized(p, n, like.w, !as_rows);
+        *x = quantized(p, n, like.x, 0, false);
+    struct factor w = {like.w, p->scale[like.w]};
+    if (!as_rows || !w.scale)
+        w = quantized(p, n, w.y, w.scale, !as_rows);
     like.x = x->y;
     like.x_scale = x->scale;
     like.w = w.y;
@@ -115,7 +120,7 @@ void pass_fp8(struct graph *g, struct pass_settings *s)
     int n = g->n_values, last = graph_last_layer(g);
     if (g->err.code || !s->precision.fp8)
         return;
-    struct products p = {.g = g, .wide = s->precision.wide};
+    struct products p = {.g = g, .scale = graph_kin(g, KIN_SCALE), .wide = s->precision.wide};
     for (int i = 0; i < 2; i++)
         if (!(p.of[i] = mem_alloc((size_t)n * sizeof *p.of[i])))
             err_no_memory(&g->err, (unsigned long long)n * sizeof *p.of[i]);
@@ -135,4 +140,5 @@ void pass_fp8(struct graph *g, struct pass_settings *s)
     node_list_finish(g, &p.l);
     mem_free(p.of[0]);
     mem_free(p.of[1]);
+    mem_free(p.scale);
 }

@@ -38,12 +38,18 @@ static bool keeps_copies(const struct pass_settings *s)
     return s->choices.copies && (!s->precision.fp8 || 1 << s->program & HAS_BACKWARD);
 }
 
+/* Whether it reads codes of 8 bits as they are. */
+static bool multiplies_8bit(enum op op)
+{
+    return op == OP_quantize_fp8 || op == OP_linear_fp8;
+}
+
 static enum way choose_way(const struct graph *g, const struct node *n, int slot, const struct pass_settings *s)
 {
     const struct value *v = graph_value(g, n->u.slot[slot]);
     bool copies = keeps_copies(s), pure = s->precision.pure;
     if (v->role == ROLE_WEIGHT && value_is_coded(v))
-        return DECODE;
+        return v->dtype == DT_F8_E4M3 && multiplies_8bit(n->op) ? RESIDENT : DECODE;
     if (pure && v->role == ROLE_WEIGHT && v->dtype == s->precision.narrow)
         return choose_pure(g, n, slot, s);
     if (v->role != ROLE_WEIGHT || node_type(g, n, v->dtype) == v->dtype)
@@ -57,7 +63,7 @@ static enum way choose_way(const struct graph *g, const struct node *n, int slot
 struct beside {
     struct slices parts; /* of the weights */
     int *copy, *ahead;   /* by weight, so far */
-    int *absmax, *nested;
+    int *absmax, *nested, *scale;
 };
 
 /* That of weight `id`, with its parts where it is made of named weights, or the whole where it is such a part. */
@@ -130,13 +136,19 @@ static int bring_ahead(struct graph *g, struct node_list *l, struct beside *c, c
     return y;
 }
 
+/* What the codes of `id` are multiplied with; 0: those of its parts have their own. */
+static int times(const struct beside *c, int id)
+{
+    return c->absmax[id] ? c->absmax[id] : c->scale[id];
+}
+
 /* y = the numbers of tensor `id`, before `beside`. */
 static void decode_tensor(struct graph *g, struct node_list *l, const struct beside *c, const struct node *beside,
                           int id, int y, const struct pass_settings *s)
 {
     struct node n = {.op = OP_dequantize, .layer = beside->layer, .backward = beside->backward};
     n.u.dequantize = (struct op_dequantize){
-        .w = id, .absmax = c->absmax[id], .nested = c->nested[id], .y = y, .table = s->quantization.type};
+        .w = id, .absmax = times(c, id), .nested = c->nested[id], .y = y, .table = s->quantization.type};
     node_list_append(g, l, &n);
 }
 
@@ -147,9 +159,9 @@ static int bring_decoded(struct graph *g, struct node_list *l, const struct besi
     int y = made_of_weight(g, beside, id, type, s);
     if (g->err.code)
         return 0;
-    if (c->absmax[id])
+    if (times(c, id))
         decode_tensor(g, l, c, beside, id, y, s);
-    for (int i = c->parts.from[id]; i < c->parts.from[id + 1] && !c->absmax[id] && !g->err.code; i++) {
+    for (int i = c->parts.from[id]; i < c->parts.from[id + 1] && !times(c, id) && !g->err.code; i++) {
         const struct value part = *graph_value(g, c->parts.at[i]);
         int place = graph_add_slice(g, NULL, y, part.at, part.ndim, part.shape);
         if (place)
@@ -228,14 +240,15 @@ static void narrow_base(struct graph *g, const struct pass_settings *s)
 void pass_materialize(struct graph *g, struct pass_settings *s)
 {
     bool as_stored = s->precision.narrow == s->precision.wide && !optimizer_averages(s->update.optimizer);
-    if (g->err.code || (as_stored && !s->quantization.wanted))
+    if (g->err.code || (as_stored && !s->quantization.bits))
         return;
     narrow_base(g, s);
     struct node_list l = {0};
     struct beside c = {.copy = graph_kin(g, KIN_COPY),
                        .ahead = graph_kin(g, KIN_AHEAD),
                        .absmax = graph_kin(g, KIN_ABSMAX),
-                       .nested = graph_kin(g, KIN_NESTED_ABSMAX)};
+                       .nested = graph_kin(g, KIN_NESTED_ABSMAX),
+                       .scale = graph_kin(g, KIN_SCALE)};
     if (slices_open(&c.parts, g))
         for (int k = 1; k < g->n_nodes && !g->err.code; k++)
             append_with_weights(g, &l, &c, g->nodes[k], s);
@@ -245,4 +258,5 @@ void pass_materialize(struct graph *g, struct pass_settings *s)
     mem_free(c.ahead);
     mem_free(c.absmax);
     mem_free(c.nested);
+    mem_free(c.scale);
 }

@@ -162,8 +162,8 @@ struct adapters {
 
 /* Of weights that are not trained. */
 struct quantization {
-    bool wanted; /* in codes of 4 bits */
-    enum quant_type type;
+    int bits;                                        /* of codes, 4 or 8; 0: they stay numbers */
+    enum quant_type type;                            /* of 4 bits */
     bool nested;                                     /* what these are multiplied with is in codes of 8 bits */
     bool (*of)(const void *ctx, const char *weight); /* whether this one is; NULL: all are */
     const void *ctx;
@@ -220,10 +220,11 @@ enum { FREEZE_PATTERN_MAX = 512 };
 bool freeze_next(const char **patterns, char pattern[FREEZE_PATTERN_MAX]); /* the next of the list; false: no more */
 bool freeze_matches(const char *pattern, const char *weight_name);
 
-/* quantize: marks the weights that are kept in codes of 4 bits (DT_F4): those that only products of layers read, neither embeddings nor
- * a head, and that are not trained. Each tensor gets what its codes are multiplied with (KIN_ABSMAX, and KIN_NESTED_ABSMAX). One whose
- * elements are no multiple of QUANT_BLOCK, and those with which it is a group, stay as they are. Reads quantization. Requires: forward
- * nodes only, adapters and frozen weights known. Keeps: everything else. */
+/* quantize: marks the weights that are kept in codes: those that only products of layers read, neither embeddings nor a head, and that
+ * are not trained. Each tensor gets what its codes are multiplied with: those of 4 bits (DT_F4) KIN_ABSMAX, and KIN_NESTED_ABSMAX, those
+ * of 8 bits (DT_F8_E4M3) KIN_SCALE, of which a group has one for all its rows. Of 4 bits, one whose elements are no multiple of
+ * QUANT_BLOCK, and those with which it is a group, stay as they are. Reads quantization. Requires: forward nodes only, adapters and
+ * frozen weights known. Keeps: everything else. */
 
 /* grad: emits the backward pass of `loss` behind the forward nodes. Each trained weight, parts of groups included, gets a
  * gradient (KIN_GRADIENT), which outlives the micro-batch; with zero_stage 2 a KIN_PART, which does not. The first contribution to it is
@@ -253,7 +254,8 @@ bool freeze_matches(const char *pattern, const char *weight_name);
 
 /* fp8: where precision.fp8 says so, products of tokens with weights of the model's layers (not of embeddings, head or adapters) become
  * linear_fp8, and those that make the gradients of their inputs, if their sizes are multiples of 16. Before each stands what makes its
- * factors: of the rows that several products of a layer read once, of a weight for each product. The activation of a linear layer becomes
+ * factors: of the rows that several products of a layer read once, of a weight for each product. A weight that is kept in codes of 8 bits
+ * is a factor already, the way it lies; turned round it is made of those codes. The activation of a linear layer becomes
  * a node of its own again, and so does its slope in the backward pass. Gradients of weights are left alone: their sums run over tokens.
  * Requires: precision done. Keeps: order, ids of values. */
 

@@ -13,14 +13,14 @@ struct places {
 /* The weight that v is, or that it stands beside; 0: none. */
 static int weight_of(const struct graph *g, const struct value *v)
 {
-    bool beside = v->kin == KIN_COPY || v->kin == KIN_AHEAD || v->kin == KIN_ABSMAX || v->kin == KIN_NESTED_ABSMAX;
+    bool beside = v->kin == KIN_COPY || v->kin == KIN_AHEAD || kin_is_of_codes(v->kin);
     return v->role == ROLE_WEIGHT ? (int)(v - g->values) : beside ? v->of : 0;
 }
 
-/* What is of no elements, and too few to be dealt: all ranks have it. */
+/* What is of no elements, or of rows, and too few to be dealt: all ranks have it. */
 static bool stays_whole(const struct value *v, int owner)
 {
-    return v->kin == KIN_NESTED_ABSMAX && owner == ALL_OWN;
+    return (v->kin == KIN_NESTED_ABSMAX || v->kin == KIN_SCALE) && owner == ALL_OWN;
 }
 
 static void find_places(struct graph *g, const struct pass_settings *s, struct places *p)

@@ -22,21 +22,22 @@ static bool is_of_layers(const struct graph *g, const struct uses *u, int root, 
     return all;
 }
 
-/* A tensor of whole blocks that is wanted so. */
-static bool fits_blocks(const struct value *v, const struct quantization *q)
+/* A tensor of whole blocks, or of rows as wide as those of `whole`, that is wanted so. */
+static bool fits(const struct value *v, const struct value *whole, const struct quantization *q)
 {
-    return v->name && !v->group && v->ndim > 1 && value_elements(v, (struct dims){0}) % QUANT_BLOCK == 0 &&
-           (!q->of || q->of(q->ctx, v->name));
+    bool blocks = q->bits == 8 ? dim_equal(v->shape[v->ndim - 1], whole->shape[whole->ndim - 1])
+                               : value_elements(v, (struct dims){0}) % QUANT_BLOCK == 0;
+    return v->name && !v->group && v->ndim > 1 && blocks && (!q->of || q->of(q->ctx, v->name));
 }
 
 /* Itself, or the tensors that it is made of. */
-static bool is_of_blocks(const struct graph *g, const struct slices *parts, int root, const struct quantization *q)
+static bool all_fit(const struct graph *g, const struct slices *parts, int root, const struct quantization *q)
 {
     const struct value *v = graph_value(g, root);
-    bool all = v->group || fits_blocks(v, q);
+    bool all = v->group || fits(v, v, q);
     for (int i = parts->from[root]; v->group && all && i < parts->from[root + 1]; i++) {
         const struct value *part = graph_value(g, parts->at[i]);
-        all = part->base == root && fits_blocks(part, q);
+        all = part->base == root && fits(part, v, q);
     }
     return all;
 }
@@ -49,24 +50,44 @@ static void add_absmax(struct graph *g, int id, bool nested)
         graph_add_kin(g, KIN_NESTED_ABSMAX, id, DT_F32, 1, &DIM(quant_nested_floats(blocks)));
 }
 
+static void code_in_4_bits(struct graph *g, const struct slices *parts, int id, bool nested)
+{
+    graph_value(g, id)->dtype = DT_F4;
+    for (int k = parts->from[id]; k < parts->from[id + 1]; k++) {
+        graph_value(g, parts->at[k])->dtype = DT_F4;
+        if (graph_value(g, id)->group)
+            add_absmax(g, parts->at[k], nested);
+    }
+    if (!graph_value(g, id)->group)
+        add_absmax(g, id, nested);
+}
+
+static void code_in_8_bits(struct graph *g, const struct slices *parts, int id)
+{
+    int scale = graph_add_kin(g, KIN_SCALE, id, DT_F32, 1, &DIM(value_rows(graph_value(g, id))));
+    graph_value(g, id)->dtype = DT_F8_E4M3;
+    for (int k = parts->from[id]; k < parts->from[id + 1] && !g->err.code; k++) {
+        graph_value(g, parts->at[k])->dtype = DT_F8_E4M3;
+        if (graph_value(g, id)->group)
+            graph_add_kin_of_rows(g, KIN_SCALE, parts->at[k], scale);
+    }
+}
+
 void pass_quantize(struct graph *g, struct pass_settings *s)
 {
     struct uses u = {0};
     struct slices parts = {0};
     int head = graph_last_layer(g), n = g->n_values;
-    bool opened = !g->err.code && s->quantization.wanted && uses_open(&u, g) && slices_open(&parts, g);
+    bool opened = !g->err.code && s->quantization.bits && uses_open(&u, g) && slices_open(&parts, g);
     for (int i = 1; opened && i < n && !g->err.code; i++) {
         const struct value v = *graph_value(g, i);
         if (v.role != ROLE_WEIGHT || v.base || v.table || (s->adapters && !v.frozen) || !is_of_layers(g, &u, i, head) ||
-            !is_of_blocks(g, &parts, i, &s->quantization))
+            !all_fit(g, &parts, i, &s->quantization))
             continue;
-        graph_value(g, i)->dtype = DT_F4;
-        for (int k = parts.from[i]; k < parts.from[i + 1]; k++)
-            graph_value(g, parts.at[k])->dtype = DT_F4;
-        for (int k = parts.from[i]; v.group && k < parts.from[i + 1]; k++)
-            add_absmax(g, parts.at[k], s->quantization.nested);
-        if (!v.group)
-            add_absmax(g, i, s->quantization.nested);
+        if (s->quantization.bits == 8)
+            code_in_8_bits(g, &parts, i);
+        else
+            code_in_4_bits(g, &parts, i, s->quantization.nested);
     }
     slices_close(&parts);
     uses_close(&u);

@@ -69,7 +69,7 @@ static void describe(const struct program *g, int id, struct held *h)
 {
     const struct value *v = graph_value(&g->graph, id);
     const char *slot = NULL, *whose = v->persists && is_of_experts(&g->graph, id) ? " of experts" : "";
-    bool of_codes = v->kin == KIN_ABSMAX || v->kin == KIN_NESTED_ABSMAX; /* without which they are no weight */
+    bool of_codes = kin_is_of_codes(v->kin);
     h->component = of_codes ? COMPONENT_WEIGHTS : of_role[v->role];
     h->kin = v->kin;
     h->layer = v->layer;

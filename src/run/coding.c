@@ -1,32 +1,48 @@
 #include "run/coding.h"
 
+#include "op/fp8.h"
 #include "ranks/ranks.h"
 #include "ranks/shard.h"
 
 #include <stdio.h>
 #include <string.h>
 
+static int64_t units_of(const struct run_value *w, int64_t elements)
+{
+    int64_t unit = coding_unit(w);
+    return (elements + unit - 1) / unit;
+}
+
+static size_t codes_bytes(const struct run_value *w, int64_t elements)
+{
+    return (size_t)dtype_bytes(w->dtype, elements + elements % 2);
+}
+
 int coding_open(struct coding *c, const struct run *r, const struct run_value *weight, enum quant_type type,
                 int64_t piece, struct snug_err *err)
 {
-    size_t blocks = (size_t)quant_blocks(weight->elements), bytes = (size_t)piece / 2 + 1;
-    *c = (struct coding){.r = r, .weight = *weight, .type = type};
+    size_t units = (size_t)units_of(weight, weight->elements), bytes = codes_bytes(weight, piece);
+    *c = (struct coding){.r = r, .weight = *weight, .type = type, .unit = coding_unit(weight)};
     c->codes = mem_alloc(bytes);
-    c->absmax = mem_alloc(blocks * sizeof *c->absmax);
-    if (c->codes && c->absmax)
+    c->times = mem_alloc(units * sizeof *c->times);
+    if (c->codes && c->times)
         return SNUG_OK;
     coding_close(c);
-    return err_no_memory(err, bytes + blocks * sizeof *c->absmax);
+    return err_no_memory(err, bytes + units * sizeof *c->times);
 }
 
 int coding_put(struct coding *c, const float *x, int64_t first, int64_t n, struct snug_err *err)
 {
     struct run_value part = run_part_of(&c->weight, first, n);
-    quantize(c->type, x, n, c->r->threads, c->codes, c->absmax + first / QUANT_BLOCK);
+    float *times = c->times + first / c->unit;
+    if (c->weight.dtype == DT_F4)
+        quantize(c->type, x, n, c->r->threads, c->codes, times);
+    else
+        fp8_codes(x, n / c->unit, c->unit, c->r->threads, c->codes, times);
     return run_write(c->r, &part, c->codes, part.dtype, n, err);
 }
 
-/* What is of the weight; false: there is none. */
+/* A value that is `kin` of the weight; false: there is none. */
 static bool find_beside(const struct run *r, const char *weight, enum kin kin, struct run_value *out)
 {
     char name[512];
@@ -34,9 +50,13 @@ static bool find_beside(const struct run *r, const char *weight, enum kin kin, s
     return n > 0 && (size_t)n < sizeof name && run_find(r, name, out);
 }
 
-static int no_absmax(const char *weight, struct snug_err *err)
+/* What units are multiplied with. */
+static int find_times(const struct run *r, const struct run_value *weight, struct run_value *out, struct snug_err *err)
 {
-    return err_set(err, SNUG_ERR_INPUT, "graph: the codes of %s have no absmax", weight);
+    enum kin kin = weight->dtype == DT_F4 ? KIN_ABSMAX : KIN_SCALE;
+    if (find_beside(r, weight->name, kin, out))
+        return SNUG_OK;
+    return err_set(err, SNUG_ERR_INPUT, "graph: the codes of %s have no %s", weight->name, kin_names[kin]);
 }
 
 static int write_nested(const struct coding *c, const struct run_value *absmax, const struct run_value *nested,
@@ -50,8 +70,8 @@ static int write_nested(const struct coding *c, const struct run_value *absmax, 
         if (c->n_nested == nested->elements)
             memcpy(floats, c->nested, (size_t)c->n_nested * sizeof *floats);
         else
-            quantize_absmax_scales(c->absmax, absmax->elements, floats);
-        quantize_absmax(c->absmax, absmax->elements, floats, c->r->threads, codes);
+            quantize_absmax_scales(c->times, absmax->elements, floats);
+        quantize_absmax(c->times, absmax->elements, floats, c->r->threads, codes);
         code = run_write(c->r, absmax, codes, DT_U8, absmax->elements, err);
     }
     if (!code)
@@ -66,19 +86,18 @@ int coding_finish(struct coding *c, struct snug_err *err)
     struct run_value absmax, nested;
     if (!run_has(c->r, &c->weight))
         return SNUG_OK;
-    if (!find_beside(c->r, c->weight.name, KIN_ABSMAX, &absmax))
-        return no_absmax(c->weight.name, err);
+    TRY(find_times(c->r, &c->weight, &absmax, err));
     return find_beside(c->r, c->weight.name, KIN_NESTED_ABSMAX, &nested)
                ? write_nested(c, &absmax, &nested, err)
-               : run_write(c->r, &absmax, c->absmax, DT_F32, absmax.elements, err);
+               : run_write(c->r, &absmax, c->times, DT_F32, absmax.elements, err);
 }
 
 void coding_close(struct coding *c)
 {
     mem_free(c->codes);
-    mem_free(c->absmax);
+    mem_free(c->times);
     c->codes = NULL;
-    c->absmax = NULL;
+    c->times = NULL;
 }
 
 /* The largest magnitudes of n blocks from block `first` on, where they are codes. */
@@ -115,24 +134,26 @@ int coding_read(const struct run *r, const struct run_value *weight, enum quant_
                 float *to, struct snug_err *err)
 {
     struct run_value codes = run_part_of(weight, first, n), absmax, nested;
-    int64_t block = first / QUANT_BLOCK, blocks = quant_blocks(n);
-    if (!find_beside(r, weight->name, KIN_ABSMAX, &absmax))
-        return no_absmax(weight->name, err);
-    absmax = run_part_of(&absmax, block, blocks);
-    uint8_t *read = mem_alloc((size_t)dtype_bytes(codes.dtype, n + n % 2));
-    float *most = mem_alloc((size_t)blocks * sizeof *most);
-    int code = read && most ? SNUG_OK : err_no_memory(err, (size_t)n);
+    int64_t unit = first / coding_unit(weight), units = units_of(weight, n);
+    TRY(find_times(r, weight, &absmax, err));
+    absmax = run_part_of(&absmax, unit, units);
+    uint8_t *read = mem_alloc(codes_bytes(weight, n));
+    float *times = mem_alloc((size_t)units * sizeof *times);
+    int code = read && times ? SNUG_OK : err_no_memory(err, (size_t)n);
     if (!code)
         code = run_read(r, &codes, read, codes.dtype, err);
     if (!code)
         code = find_beside(r, weight->name, KIN_NESTED_ABSMAX, &nested)
-                   ? read_nested(r, &absmax, &nested, block, most, err)
-                   : run_read(r, &absmax, most, DT_F32, err);
+                   ? read_nested(r, &absmax, &nested, unit, times, err)
+                   : run_read(r, &absmax, times, DT_F32, err);
     if (!code) {
-        quantize_numbers(type, read, most, n, to);
+        if (weight->dtype == DT_F4)
+            quantize_numbers(type, read, times, n, to);
+        else
+            fp8_numbers(read, times, units, coding_unit(weight), to);
         forget_others(r, weight, first, n, to);
     }
     mem_free(read);
-    mem_free(most);
+    mem_free(times);
     return code;
 }

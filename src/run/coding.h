@@ -1,4 +1,5 @@
-/* coding.h: writing a weight that is kept in codes of 4 bits (op/quantize.h), from numbers that come piece by piece, and reading it. */
+/* coding.h: writing a weight that is kept in codes, of 4 bits (op/quantize.h) or of 8 (op/fp8.h), from numbers that come piece by piece, and
+ * reading it. */
 #ifndef RUN_CODING_H
 #define RUN_CODING_H
 
@@ -8,16 +9,24 @@
 /* Whether a weight is one. */
 static inline bool weight_is_coded(const struct run_value *w)
 {
-    return w->dtype == DT_F4;
+    return w->dtype == DT_F4 || w->dtype == DT_F8_E4M3;
+}
+
+/* So many elements one after the other have what they are multiplied with in common: those of a block, or of a row. Pieces begin where one
+ * begins. */
+static inline int64_t coding_unit(const struct run_value *w)
+{
+    return w->dtype == DT_F4 ? QUANT_BLOCK : w->shape[w->ndim - 1];
 }
 
 struct coding {
     const struct run *r;
     struct run_value weight;
-    enum quant_type type;
+    enum quant_type type; /* of 4 bits */
+    int64_t unit;
     uint8_t *codes; /* of a piece */
-    float *absmax;  /* of all blocks */
-    /* What those are made of where they are codes: given between open and finish, the caller's. 0: it is calculated. */
+    float *times;   /* of all units: absmax, or scales */
+    /* What absmax is made of where that is codes: given between open and finish, the caller's. 0: it is calculated. */
     const float *nested;
     int64_t n_nested;
 };
@@ -25,13 +34,13 @@ struct coding {
 /* Pieces have at most so many elements. After success coding_close is owed, whatever fails behind it. */
 int coding_open(struct coding *c, const struct run *r, const struct run_value *weight, enum quant_type type,
                 int64_t piece, struct snug_err *err);
-/* Elements [first, first + n), `first` a multiple of QUANT_BLOCK. */
+/* Elements [first, first + n), `first` a multiple of coding_unit. */
 int coding_put(struct coding *c, const float *x, int64_t first, int64_t n, struct snug_err *err);
 /* When all have been put: writes what the codes are multiplied with. */
 int coding_finish(struct coding *c, struct snug_err *err);
 void coding_close(struct coding *c);
 
-/* The numbers of elements [first, first + n) of such a weight, `first` a multiple of QUANT_BLOCK; 0 for what lies in other processes. */
+/* The numbers of elements [first, first + n) of such a weight, `first` a multiple of coding_unit; 0 for what lies in other processes. */
 int coding_read(const struct run *r, const struct run_value *weight, enum quant_type type, int64_t first, int64_t n,
                 float *to, struct snug_err *err);
 

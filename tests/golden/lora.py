@@ -51,6 +51,9 @@ CASES = {  # name: (class, folder of the base, task type, settings)
     "roberta_nf4": (SEQ, "roberta", "SEQ_CLS", dict(), dict(quant_type="nf4")),
     "llama_nested_dora": (T.AutoModelForCausalLM, "llama", "CAUSAL_LM", dict(target_modules=["q_proj", "gate_proj", "down_proj"], use_dora=True),
                           dict(quant_type="nf4", use_double_quant=True)),
+    # the base in 8 bits: floats (E4M3) with a scale for each row of the file, a power of 2
+    "llama_e4m3": (T.AutoModelForCausalLM, "llama", "CAUSAL_LM", dict(target_modules=["q_proj", "v_proj", "o_proj", "up_proj"]), "e4m3"),
+    "gpt2_e4m3": (T.AutoModelForCausalLM, "gpt2", "CAUSAL_LM", dict(target_modules=["c_attn", "mlp.c_proj"], fan_in_fan_out=True), "e4m3"),
     "gpt_neox_default": (T.AutoModelForCausalLM, "gpt_neox", "CAUSAL_LM", dict()),
     "gpt_oss_all_linear": (T.AutoModelForCausalLM, "gpt_oss", "CAUSAL_LM", dict(target_modules="all-linear")),
     "gpt_neox_all_linear": (SEQ, "gpt_neox_classes", "SEQ_CLS", dict(target_modules="all-linear")),
@@ -97,6 +100,16 @@ def in_4_bits(cls, base, plain, settings):
     return plain
 
 
+def in_8_bits(plain):
+    """The plain model, where the weights of layers are the numbers that torch's float8_e4m3fn has nearest to them, by the scale of their row."""
+    for name, m in plain.named_modules():
+        if isinstance(m, (torch.nn.Linear, T.pytorch_utils.Conv1D)) and name != "lm_head":
+            w = m.weight.data
+            scale = 2.0 ** torch.ceil(torch.log2(w.abs().amax(1, keepdim=True) / 448))
+            m.weight.data = (w / scale).float().to(torch.float8_e4m3fn).double() * scale
+    return plain
+
+
 def record(case, cls, base, task, settings, quantized=None):
     g = torch.Generator().manual_seed(11)
     torch.manual_seed(11)
@@ -123,7 +136,7 @@ def record(case, cls, base, task, settings, quantized=None):
 
     alike = load(torch.float64)
     if quantized:
-        alike = in_4_bits(cls, base, alike, quantized)
+        alike = in_8_bits(alike) if quantized == "e4m3" else in_4_bits(cls, base, alike, quantized)
     m = peft.PeftModel.from_pretrained(alike, folder, is_trainable=True, autocast_adapter_dtype=False).double().eval()
     d = {k: v.double() if v.is_floating_point() else v for k, v in load_file(f"{here}/{base}/inputs.safetensors").items()}
     out = alone(m, d) if getattr(m.config.get_text_config(), "sliding_window", None) else m(**d)
@@ -147,7 +160,8 @@ if __name__ == "__main__":
         f.write(f"peft {peft.__version__}, torch {torch.__version__}, transformers {T.__version__}, float64\n"
                 "those of BERT, RoBERTa, DistilBERT and GPT-2: torch 2.11.0, transformers 5.17.0\n"
                 "those of Mixtral and Qwen3-MoE: torch 2.11.0, transformers 5.24.0\n"
-                "those with DoRA: torch 2.15.0, transformers 5.23.0\n"
+                "those with DoRA: torch 2.15.0, transformers 5.23.0; of Gemma 3 with pictures, of M2M-100 and of Qwen2-MoE: 5.24.0\n"
                 "those of experts: torch 2.11.0, transformers 5.23.0; all-linear and named layers: torch 2.15.0, transformers 5.24.0\n"
+                "those in 8 bits: torch 2.15.0, transformers 5.24.0\n"
                 "those in 4 bits: bitsandbytes 0.50.2, torch 2.15.0, transformers 5.24.0\n"
                 "those of each expert's layers (lora_older.py): peft 0.18.0 and transformers 4.57.6, then peft 0.21.2 and transformers 5.24.0; torch 2.15.0\n")

@@ -98,6 +98,8 @@
 #define FP8(...) TENSOR_(DT_F8_E4M3, __VA_ARGS__)
 #define QUANTIZE_FP8(N, I) .x = NARROW(N, I), .y = FP8(N, I), .scale = FLOAT(N)
 #define TURN_FP8(N, I) .x = NARROW(N, I), .y = FP8(I, N), .scale = FLOAT(I), .transposed = 1
+#define TURN_CODES(N, I) .x = FP8(N, I), .x_scale = FLOAT(N), .y = FP8(I, N), .scale = FLOAT(I), .transposed = 1
+#define CODED_ROWS(rows, ...) .w = FP8(__VA_ARGS__), .absmax = FLOAT(rows), .y = NARROW(__VA_ARGS__)
 #define LINEAR_FP8(N, I, O) .x = FP8(N, I), .x_scale = FLOAT(N), .w = FP8(O, I), .w_scale = FLOAT(O), .y = NARROW(N, O)
 #define ADAMW8BIT(n, blocks)                                                                                           \
     .p = FLOAT(n), .g = NARROW(n), .m = CODES(n), .v = CODES(n), .absmax_m = FLOAT(blocks), .absmax_v = FLOAT(blocks), \
@@ -651,6 +653,15 @@ const struct op_case op_cases[] = {
     {CASE(expert_bias_bwd, "in the policy's type", EXPERT_BIAS_BWD(23, 5, 7), .db = NARROW(5, 7))},
     {CASE(expert_bias_bwd, "no rows", EXPERT_BIAS_BWD(0, 4, 8), .db = FLOAT(4, 8))},
     {CASE(expert_bias_bwd, "large", EXPERT_BIAS_BWD(300, 6, 264), .db = FLOAT(6, 264)), .long_only = true},
+    {CASE(quantize_fp8, "rows of codes", .x = FP8(5, 32), .x_scale = FLOAT(5), .y = FP8(5, 32), .scale = FLOAT(5))},
+    {CASE(quantize_fp8, "columns of codes", TURN_CODES(32, 16))},
+    {CASE(quantize_fp8, "odd columns of codes", TURN_CODES(19, 37))},
+    {CASE(quantize_fp8, "several tiles of columns of codes", TURN_CODES(140, 200))},
+    {CASE(quantize_fp8, "large, columns of codes", TURN_CODES(600, 272)), .long_only = true},
+    {CASE(dequantize, "rows", CODED_ROWS(6, 6, 32))},
+    {CASE(dequantize, "odd rows", CODED_ROWS(5, 5, 37))},
+    {CASE(dequantize, "rows of experts", CODED_ROWS(12, 3, 4, 24))},
+    {CASE(dequantize, "rows, several threads", CODED_ROWS(130, 130, 528))},
 };
 
 const int n_op_cases = (int)(sizeof op_cases / sizeof *op_cases);

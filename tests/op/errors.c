@@ -31,6 +31,10 @@
     {                                                                                                                  \
         .shape = {__VA_ARGS__}, .dtype = DT_F4, .ndim = COUNT_(__VA_ARGS__)                                            \
     }
+#define E(...)                                                                                                         \
+    {                                                                                                                  \
+        .shape = {__VA_ARGS__}, .dtype = DT_F8_E4M3, .ndim = COUNT_(__VA_ARGS__)                                       \
+    }
 #define ROW(name, says, ...)                                                                                           \
     {                                                                                                                  \
         OP_##name, says,                                                                                               \
@@ -64,6 +68,9 @@ static const struct {
     ROW(linear_dx_act, "linear_dx_act: dy must be", .dy = F(3, 5), .w = F(5, 4), .slope = F(3, 4), .dbias = F(5)),
     ROW(linear_dx_act, "linear_dx_act: dy must be", .dy = F(3, 5), .w = F(5, 4), .slope = F(3, 4), .in_out = 1),
     ROW(quantize_fp8, "quantize_fp8: x must be (N,I)", .x = F(12)),
+    ROW(quantize_fp8, "in codes where there is x_scale (N)", .x = F(4, 32), .x_scale = F(4)),
+    ROW(quantize_fp8, "in codes where there is x_scale (N)", .x = E(4, 32)),
+    ROW(quantize_fp8, "in codes where there is x_scale (N)", .x = E(4, 32), .x_scale = F(32)),
     ROW(linear_fp8, "linear_fp8: x must be (N,I), w (O,I), their scales (N) and (O), b (O), add and y (N,O)",
         .x = F(3, 4), .x_scale = F(3), .w = F(5, 6), .w_scale = F(5), .y = F(3, 5)),
     ROW(linear_fp8, "linear_fp8: x must be", .x = F(3, 4), .x_scale = F(4), .w = F(5, 4), .w_scale = F(5),
@@ -307,6 +314,8 @@ static const struct {
     ROW(dequantize, "in codes of 8 bits where there is nested", .w = C(4, 32), .absmax = F(2), .nested = F(2)),
     ROW(dequantize, "dequantize: w must be", .w = C(4, 32), .absmax = U(2), .nested = F(3)),
     ROW(dequantize, "dequantize: w must be", .w = C(4, 32), .absmax = F(2), .table = 2),
+    ROW(dequantize, "absmax one number for each of its rows", .w = E(4, 32), .absmax = F(2)),
+    ROW(dequantize, "dequantize: w must be", .w = E(4, 32), .absmax = U(4), .nested = F(2)),
     ROW(move, "move: slot x refers to value 0", .y = {.ndim = 0}),
     ROW(page, "page: slot x refers to value 0", .y = {.ndim = 0}),
     ROW(broadcast, "broadcast: x must be there, and come from a rank", .x = F(3)),

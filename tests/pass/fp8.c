@@ -146,7 +146,7 @@ static void apply_to_codes(struct graph *g, int unused)
     (void)unused;
     struct pass_settings s = {.program = PROGRAM_STEP,
                               .precision = {.wide = DT_F32, .narrow = DT_BF16, .fp8 = true},
-                              .quantization = {.wanted = true, .type = QUANT_FP4}};
+                              .quantization = {.bits = 4, .type = QUANT_FP4}};
     pass_fp8(g, &s);
     pass_materialize(g, &s);
 }
@@ -179,10 +179,56 @@ static void codes_come_in_16_bits(void **state)
                  "linear(x=%7 w=%14 y=%8) act=none in_out=0 layer=2\n");
 }
 
+/* A weight in codes of 8 bits is a factor as it lies. Turned round, it is made of its codes. */
+static const char factor[] = "%1 input I32[T] \"input_ids\" layer=0 in keep\n"
+                             "%2 weight F32[9,16] \"table\" layer=0 in keep frozen\n"
+                             "%3 weight F8_E4M3[32,16] \"up.weight\" layer=1 in keep frozen\n"
+                             "%4 weight F32[16,32] \"head.weight\" layer=2 in keep frozen\n"
+                             "%5 copy F32[32] \"scale.up.weight\" layer=1 of=scale:%3 in keep\n"
+                             "%6 activation BF16[T,16] layer=0\n"
+                             "embed(ids=%1 table=%2 y=%6) still=0 layer=0\n"
+                             "%7 activation BF16[T,32] layer=1\n"
+                             "linear(x=%6 w=%3 y=%7) act=none in_out=0 layer=1\n"
+                             "%8 activation BF16[T,16] layer=1 out\n"
+                             "linear_dx(dy=%7 w=%3 dx=%8) in_out=0 layer=1 backward\n"
+                             "%9 activation BF16[T,16] layer=2 out\n"
+                             "linear(x=%7 w=%4 y=%9) act=none in_out=0 layer=2\n";
+
+static void codes_of_8_bits_are_factors(void **state)
+{
+    (void)state;
+    text_becomes(factor, apply_to_codes, 0,
+                 "%1 input I32[T] \"input_ids\" layer=0 in keep\n"
+                 "%2 weight F32[9,16] \"table\" layer=0 in keep frozen\n"
+                 "%3 weight F8_E4M3[32,16] \"up.weight\" layer=1 in keep frozen\n"
+                 "%4 weight F32[16,32] \"head.weight\" layer=2 in keep frozen\n"
+                 "%5 copy F32[32] \"scale.up.weight\" layer=1 of=scale:%3 in keep\n"
+                 "%6 activation BF16[T,16] layer=0\n"
+                 "embed(ids=%1 table=%2 y=%6) still=0 layer=0\n"
+                 "%10 activation F8_E4M3[T,16] layer=1 exact\n"
+                 "%11 activation F32[T] layer=1 exact\n"
+                 "quantize_fp8(x=%6 y=%10 scale=%11) transposed=0 layer=1\n"
+                 "%7 activation BF16[T,32] layer=1\n"
+                 "linear_fp8(x=%10 x_scale=%11 w=%3 w_scale=%5 y=%7) layer=1\n"
+                 "%12 activation F8_E4M3[T,32] layer=1 exact\n"
+                 "%13 activation F32[T] layer=1 exact\n"
+                 "quantize_fp8(x=%7 y=%12 scale=%13) transposed=0 layer=1 backward\n"
+                 "%14 activation F8_E4M3[16,32] layer=1 exact\n"
+                 "%15 activation F32[16] layer=1 exact\n"
+                 "quantize_fp8(x=%3 x_scale=%5 y=%14 scale=%15) transposed=1 layer=1 backward\n"
+                 "%8 activation BF16[T,16] layer=1 out\n"
+                 "linear_fp8(x=%12 x_scale=%13 w=%14 w_scale=%15 y=%8) layer=1 backward\n"
+                 "%16 activation BF16[16,32] layer=2\n"
+                 "cast(x=%4 y=%16) layer=2\n"
+                 "%9 activation BF16[T,16] layer=2 out\n"
+                 "linear(x=%7 w=%16 y=%9) act=none in_out=0 layer=2\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(factors_stand_before_products),
                                        cmocka_unit_test(an_adapters_base_is_frozen),
-                                       cmocka_unit_test(codes_come_in_16_bits)};
+                                       cmocka_unit_test(codes_come_in_16_bits),
+                                       cmocka_unit_test(codes_of_8_bits_are_factors)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

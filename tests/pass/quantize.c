@@ -1,4 +1,4 @@
-/* Weights in 4 bits: which ones, and how their numbers come to the nodes. */
+/* Weights in codes: which ones, and how their numbers come to the nodes. */
 #include "text.h"
 
 /* A table, three layers whose weights are a group, one that is small, one on its own, a head. */
@@ -25,7 +25,7 @@ static void apply(struct graph *g, int nested)
 {
     struct pass_settings s = {.program = PROGRAM_EVALUATION,
                               .precision = {.wide = DT_F32, .narrow = DT_F32},
-                              .quantization = {.wanted = true, .type = QUANT_FP4, .nested = nested}};
+                              .quantization = {.bits = 4, .type = QUANT_FP4, .nested = nested}};
     pass_quantize(g, &s);
     pass_precision(g, &s);
     pass_materialize(g, &s);
@@ -93,9 +93,57 @@ static void magnitudes_may_be_in_codes(void **state)
                        "linear(x=%11 w=%8 y=%13) act=none in_out=0 layer=2\n"));
 }
 
+static void apply_8_bits(struct graph *g, int unused)
+{
+    (void)unused;
+    struct pass_settings s = {.program = PROGRAM_EVALUATION,
+                              .precision = {.wide = DT_F32, .narrow = DT_F32},
+                              .quantization = {.bits = 8}};
+    pass_quantize(g, &s);
+    pass_precision(g, &s);
+    pass_materialize(g, &s);
+}
+
+/* A group is one value with the scales of all its rows, of which its tensors have theirs. The small weight has rows, too. */
+static void codes_of_8_bits_have_scales_of_rows(void **state)
+{
+    (void)state;
+    text_becomes(before, apply_8_bits, 0,
+                 "%1 input I32[T] \"input_ids\" layer=0 in keep\n"
+                 "%2 weight F32[9,16] \"table\" layer=0 in keep\n"
+                 "%3 weight F8_E4M3[24,16] layer=1 in keep group frozen\n"
+                 "%4 weight F8_E4M3[16,16] \"q.weight\" layer=1 slice=%3+0 in keep frozen\n"
+                 "%5 weight F8_E4M3[8,16] \"k.weight\" layer=1 slice=%3+256 in keep frozen\n"
+                 "%6 weight F8_E4M3[16,24] \"o.weight\" layer=1 in keep frozen\n"
+                 "%7 weight F8_E4M3[2,16] \"small.weight\" layer=1 in keep frozen\n"
+                 "%8 weight F32[4,16] \"head.weight\" layer=2 in keep frozen\n"
+                 "%14 copy F32[24] \"scale.(null)\" layer=1 of=scale:%3 in keep\n"
+                 "%15 copy F32[16] \"scale.q.weight\" layer=1 slice=%14+0 of=scale:%4 in keep\n"
+                 "%16 copy F32[8] \"scale.k.weight\" layer=1 slice=%14+16 of=scale:%5 in keep\n"
+                 "%17 copy F32[16] \"scale.o.weight\" layer=1 of=scale:%6 in keep\n"
+                 "%18 copy F32[2] \"scale.small.weight\" layer=1 of=scale:%7 in keep\n"
+                 "%9 activation F32[T,16] layer=0\n"
+                 "embed(ids=%1 table=%2 y=%9) still=0 layer=0\n"
+                 "%19 activation F32[24,16] layer=1\n"
+                 "dequantize(w=%3 absmax=%14 y=%19) table=0 layer=1\n"
+                 "%10 activation F32[T,24] layer=1\n"
+                 "linear(x=%9 w=%19 y=%10) act=none in_out=0 layer=1\n"
+                 "%20 activation F32[16,24] layer=1\n"
+                 "dequantize(w=%6 absmax=%17 y=%20) table=0 layer=1\n"
+                 "%11 activation F32[T,16] layer=1\n"
+                 "linear(x=%10 w=%20 y=%11) act=none in_out=0 layer=1\n"
+                 "%21 activation F32[2,16] layer=1\n"
+                 "dequantize(w=%7 absmax=%18 y=%21) table=0 layer=1\n"
+                 "%12 activation F32[T,2] layer=1\n"
+                 "linear(x=%11 w=%21 y=%12) act=none in_out=0 layer=1\n"
+                 "%13 activation F32[T,4] \"logits\" layer=2 out\n"
+                 "linear(x=%11 w=%8 y=%13) act=none in_out=0 layer=2\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(layers_are_in_codes),
-                                       cmocka_unit_test(magnitudes_may_be_in_codes)};
+                                       cmocka_unit_test(magnitudes_may_be_in_codes),
+                                       cmocka_unit_test(codes_of_8_bits_have_scales_of_rows)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

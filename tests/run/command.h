@@ -47,6 +47,19 @@ int loops(int n);
         __VA_ARGS__, NULL                                                                                              \
     }
 
+/* `args`, perhaps what this gave before, and more of them; until it is called again. */
+static inline const char *const *and_more(const char *const *args, const char *const *more)
+{
+    static const char *all[64];
+    size_t n = 0;
+    for (; *args; args++)
+        all[n++] = *args;
+    for (; *more; more++)
+        all[n++] = *more;
+    all[n] = NULL;
+    return all;
+}
+
 /* `snug` with the arguments of `first`, then of `second` (may be NULL); stdout and stderr go into the file `said`. */
 pid_t start_snug(const char *said, const char *const *first, const char *const *second);
 /* The same, which its parent traces: it stops when the program begins. */

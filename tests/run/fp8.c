@@ -34,6 +34,37 @@ static void bits_are_those_of_any_cut(void **state)
     }
 }
 
+#define OF_TOKENS "--train-data", "synthetic:24x12", "--task", "causal-lm", "--learning-rate", "1e-3"
+
+/* A base in codes of 8 bits is a factor as it lies: the first loss, before anything is trained, is that of a base whose factors are made for
+ * each product. In bf16 it is another. */
+static void a_base_of_8_bits_gives_the_same_products(void **state)
+{
+    (void)state;
+    for (int d = 0; d < n_devices(); d++) {
+        const struct device *on = fp8_device(d);
+        if (!on)
+            continue;
+        struct device pure = *on; /* its weights are exact in 16 bits, in which they otherwise stay */
+        pure.dtype = "pure-bf16";
+        const char *base = train("base", &pure,
+                                 ARGS("--model", sized_model("decoder", "golden/llama/config.json", 64, 128),
+                                      "--init-from-config", OF_TOKENS, "--max-steps", "1"),
+                                 NULL);
+        const char *const *run =
+            ARGS("--model", base, OF_TOKENS, SHORT, "--use-peft", "--lora-r", "4", "--target-modules", "all-linear");
+        const char *kept = train("kept", on, run, ARGS("--fp8", "--load-in-8bit"));
+        assert_same_log(kept, train("again", on, run, ARGS("--fp8", "--load-in-8bit", "--gradient-checkpointing")));
+        const char *made = train("made", on, run, ARGS("--fp8")), *bf16 = train("bf16", on, run, NULL);
+        json_t *a = read_log(kept), *b = read_log(made), *c = read_log(bf16);
+        assert_true(number(json_array_get(a, 0), "loss") == number(json_array_get(b, 0), "loss"));
+        assert_true(number(json_array_get(a, 0), "loss") != number(json_array_get(c, 0), "loss"));
+        json_decref(a);
+        json_decref(b);
+        json_decref(c);
+    }
+}
+
 /* A resumed run is the run that was not stopped. One in bf16 is another. */
 static void resumed_is_as_not_stopped(void **state)
 {
@@ -132,9 +163,10 @@ static void refused_without_bf16(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bits_are_those_of_any_cut), cmocka_unit_test(resumed_is_as_not_stopped),
-        cmocka_unit_test(learns_as_bf16_does),       cmocka_unit_test(evaluation_is_of_the_result),
-        cmocka_unit_test(evaluation_is_in_bf16),     cmocka_unit_test(refused_without_bf16),
+        cmocka_unit_test(bits_are_those_of_any_cut),   cmocka_unit_test(resumed_is_as_not_stopped),
+        cmocka_unit_test(learns_as_bf16_does),         cmocka_unit_test(a_base_of_8_bits_gives_the_same_products),
+        cmocka_unit_test(evaluation_is_of_the_result), cmocka_unit_test(evaluation_is_in_bf16),
+        cmocka_unit_test(refused_without_bf16),
     };
     return cmocka_run_group_tests(tests, set_up, close_folder);
 }

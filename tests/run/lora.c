@@ -97,15 +97,20 @@ static void compare_gradients(const char *got, const char *expected, double boun
 }
 
 /* With the base's weights in 4 bits, as bitsandbytes has them. */
+#define NF4 ARGS("--load-in-4bit")
+#define NESTED_NF4 ARGS("--load-in-4bit", "--use-bnb-nested-quant")
+#define FP4 ARGS("--load-in-4bit", "--bnb-4bit-quant-type", "fp4")
+#define E4M3 ARGS("--load-in-8bit")
 static const struct {
-    const char *adapter, *base, *type, *nested;
+    const char *adapter, *base;
+    const char *const *how;
 } quantized[] = {
-    {"llama_nf4", "llama", "nf4", "false"},        {"llama_nested", "llama", "nf4", "true"},
-    {"phi3_fp4", "phi3", "fp4", "false"},          {"roberta_nf4", "roberta", "nf4", "false"},
-    {"llama_nested_dora", "llama", "nf4", "true"},
+    {"llama_nf4", "llama", NF4},     {"llama_nested", "llama", NESTED_NF4},      {"phi3_fp4", "phi3", FP4},
+    {"roberta_nf4", "roberta", NF4}, {"llama_nested_dora", "llama", NESTED_NF4}, {"llama_e4m3", "llama", E4M3},
+    {"gpt2_e4m3", "gpt2", E4M3},
 };
 
-static void gradients_above_4_bits_are_those_of_peft(void **state)
+static void gradients_above_codes_are_those_of_peft(void **state)
 {
     (void)state;
     for (size_t m = 0; m < sizeof quantized / sizeof *quantized; m++)
@@ -114,9 +119,9 @@ static void gradients_above_4_bits_are_those_of_peft(void **state)
             const char *base = golden(quantized[m].base), *inputs = join(base, "inputs.safetensors");
             const char *adapter = golden_adapter(quantized[m].adapter);
             const char *got = join(folder, "gradients"), *again = join(folder, "recomputed");
-            const char *const *how = ARGS("--device", on->name, "--dtype", on->dtype, "--threads", "1", "--adapter",
-                                          adapter, "--load-in-4bit", "--bnb-4bit-quant-type", quantized[m].type,
-                                          "--use-bnb-nested-quant", quantized[m].nested);
+            const char *const *how =
+                and_more(ARGS("--device", on->name, "--dtype", on->dtype, "--threads", "1", "--adapter", adapter),
+                         quantized[m].how);
             expect_snug(0, said(), ARGS("debug", "grad", base, inputs, got), how);
             compare_gradients(got, join(adapter, "expected.safetensors"), bound_of(quantized[m].adapter, on));
             expect_snug(0, said(), ARGS("debug", "grad", base, inputs, again, "--gradient-checkpointing"), how);
@@ -176,27 +181,41 @@ static void runs_have_the_same_bits(void **state)
     }
 }
 
-/* Likewise above weights of 4 bits, each of which one rank has at stage 3. */
-static void runs_above_4_bits_have_the_same_bits(void **state)
+static const struct {
+    const char *dtype, *says;
+    const char *const *how;
+} above[] = {
+    {"fp32", "4 bits for 12 tensors", NF4},
+    {"bf16", "4 bits for 12 tensors", ARGS("--load-in-4bit", "--bnb-4bit-quant-type", "fp4", "--use-bnb-nested-quant")},
+    {"fp32", "4 bits for 12 tensors", NESTED_NF4},
+    {"fp32", "8 bits for 12 tensors", E4M3},
+    {"bf16", "8 bits for 12 tensors", E4M3}};
+
+static const char *train_above(const char *name, size_t k, const char *const *more)
+{
+    return train(
+        name, and_more(and_more(ARGS("--target-modules", "all-linear", "--dtype", above[k].dtype, "--batch-size", "8"),
+                                above[k].how),
+                       more));
+}
+
+/* Likewise above weights in codes, each of which one rank has at stage 3. */
+static void runs_above_codes_have_the_same_bits(void **state)
 {
     (void)state;
-    const char *const kinds[][3] = {{"fp32", "nf4", "false"}, {"bf16", "fp4", "true"}, {"fp32", "nf4", "true"}};
-    for (size_t t = 0; t < sizeof kinds / sizeof *kinds; t++) {
-#define IN_4_BITS                                                                                                      \
-    "--target-modules", "all-linear", "--dtype", kinds[t][0], "--batch-size", "8", "--load-in-4bit",                   \
-        "--bnb-4bit-quant-type", kinds[t][1], "--use-bnb-nested-quant", kinds[t][2]
-        const char *one = train("one", ARGS(IN_4_BITS, "--threads", "1")), *first = join(one, "step-00000002");
-        assert_true(file_has(said(), "4 bits for 12 tensors"));
-        assert_true(same_adapter(one, train("three", ARGS(IN_4_BITS, "--threads", "3"))));
-        assert_true(same_adapter(one, train("again", ARGS(IN_4_BITS, "--threads", "1", "--gradient-checkpointing"))));
-        assert_true(same_adapter(one, train("resumed", ARGS(IN_4_BITS, "--threads", "1", "--resume-from-checkpoint",
-                                                            first, "--require-bitexact"))));
-        const char *two = train("two", ARGS(IN_4_BITS, "--threads", "2", "--ranks", "2"));
+    for (size_t k = 0; k < sizeof above / sizeof *above; k++) {
+        const char *one = train_above("one", k, ARGS("--threads", "1")), *first = join(one, "step-00000002");
+        assert_true(file_has(said(), above[k].says));
+        assert_true(same_adapter(one, train_above("three", k, ARGS("--threads", "3"))));
+        assert_true(same_adapter(one, train_above("again", k, ARGS("--threads", "1", "--gradient-checkpointing"))));
+        assert_true(same_adapter(
+            one, train_above("resumed", k,
+                             ARGS("--threads", "1", "--resume-from-checkpoint", first, "--require-bitexact"))));
+        const char *two = train_above("two", k, ARGS("--threads", "2", "--ranks", "2"));
         for (int stage = 1; stage <= 3; stage++) {
             const char *const stages[] = {"0", "1", "2", "3"};
-            const char *dealt =
-                train("dealt", ARGS(IN_4_BITS, "--threads", "2", "--ranks", "2", "--zero-stage", stages[stage]));
-            assert_true(same_adapter(two, dealt));
+            assert_true(same_adapter(
+                two, train_above("dealt", k, ARGS("--threads", "2", "--ranks", "2", "--zero-stage", stages[stage]))));
         }
     }
 }
@@ -207,12 +226,14 @@ static int64_t aligned(int64_t bytes)
     return (bytes + 63) / 64 * 64;
 }
 
-/* Half a byte a weight and four for every 64 of them; nested one, and four for every 256 of those and for their mean. */
+/* Half a byte a weight and four for every 64 of them; nested one, and four for every 256 of those and for their mean. Of 8 bits a byte a
+ * weight, and four a row. */
 static void the_plan_counts_codes(void **state)
 {
     (void)state;
     const char *base = golden("llama"), *inputs = join(base, "inputs.safetensors");
-    for (int nested = 0; nested < 2; nested++) {
+    const char *const *const ways[] = {NF4, NESTED_NF4, E4M3};
+    for (int way = 0; way < 3; way++) {
         struct st_file f;
         int64_t bytes = 0;
         open_tensors(join(base, "model.safetensors"), &f);
@@ -220,15 +241,17 @@ static void the_plan_counts_codes(void **state)
             const struct st_tensor *t = &f.tensors[i];
             int64_t n = st_elements(t), blocks = n / 64;
             bool coded = t->ndim == 2 && strstr(t->name, ".layers.");
-            bytes += !coded   ? 4 * n
-                     : nested ? n / 2 + aligned(blocks) + aligned(4 * (1 + (blocks + 255) / 256))
-                              : n / 2 + aligned(4 * blocks);
+            bool halves =
+                strstr(t->name, "gate_proj") || strstr(t->name, "up_proj"); /* a group, of a multiple of 64 bytes */
+            bytes += !coded     ? 4 * n
+                     : way == 2 ? n + (halves ? 4 * t->shape[0] : aligned(4 * t->shape[0]))
+                     : way == 1 ? n / 2 + aligned(blocks) + aligned(4 * (1 + (blocks + 255) / 256))
+                                : n / 2 + aligned(4 * blocks);
         }
         st_close(&f);
         expect_snug(0, said(),
-                    ARGS("plan", "--model", base, "--train-data", inputs, "--device", "cpu", "--use-peft",
-                         "--load-in-4bit", "--use-bnb-nested-quant", nested ? "true" : "false", "--json"),
-                    NULL);
+                    ARGS("plan", "--model", base, "--train-data", inputs, "--device", "cpu", "--use-peft", "--json"),
+                    ways[way]);
         json_t *plan = said_object();
         assert_int_equal(json_integer_value(json_object_get(plan, "frozen_bytes")), bytes);
         json_decref(plan);
@@ -692,9 +715,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_are_those_of_peft),
-        cmocka_unit_test(gradients_above_4_bits_are_those_of_peft),
+        cmocka_unit_test(gradients_above_codes_are_those_of_peft),
         cmocka_unit_test(runs_have_the_same_bits),
-        cmocka_unit_test(runs_above_4_bits_have_the_same_bits),
+        cmocka_unit_test(runs_above_codes_have_the_same_bits),
         cmocka_unit_test(a_quantised_base_is_kept_so),
         cmocka_unit_test(a_base_that_others_quantised_is_numbers),
         cmocka_unit_test(lengths_are_of_large_weights_too),

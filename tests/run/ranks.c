@@ -110,7 +110,7 @@ static void each_number_of_ranks_loads_the_same_state(void **state)
 /* The arguments with a stage. */
 static const char *const *at_stage(const char *stage, const char *const *args)
 {
-    return with(args, ARGS("--zero-stage", stage));
+    return and_more(args, ARGS("--zero-stage", stage));
 }
 
 /* Who keeps what changes no bit of a run, whatever the optimizer and what is combined with it. */

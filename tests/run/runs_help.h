@@ -120,19 +120,6 @@ static inline const char *sized_model(const char *name, const char *type, int hi
     return dir;
 }
 
-/* `args` and more of them. */
-static inline const char *const *with(const char *const *args, const char *const *more)
-{
-    static const char *all[64];
-    size_t n = 0;
-    for (; *args; args++)
-        all[n++] = *args;
-    for (; *more; more++)
-        all[n++] = *more;
-    all[n] = NULL;
-    return all;
-}
-
 /* The arguments, and so many ranks: of a GPU each has a device, or all have the first one where there are fewer. */
 static inline const char *const *ranks(const struct device *on, int n, const char *const *args)
 {

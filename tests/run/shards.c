@@ -15,11 +15,11 @@ static const char *wide_model(const char *name, const char *type)
 /* What a run keeps is in its log, as a hash, whoever has it. */
 static void compare_stages(const struct device *on, int n, const char *const *args)
 {
-    const char *none = train("none", on, with(ARGS(SHORT, "--zero-stage", "0"), args), ranks(on, n, ARGS(NULL)));
+    const char *none = train("none", on, and_more(ARGS(SHORT, "--zero-stage", "0"), args), ranks(on, n, ARGS(NULL)));
     static const char *const stages[] = {"1", "2", "3"};
     for (int k = 0; k < 3; k++)
         assert_same_log(
-            none, train("dealt", on, with(ARGS(SHORT, "--zero-stage", stages[k]), args), ranks(on, n, ARGS(NULL))));
+            none, train("dealt", on, and_more(ARGS(SHORT, "--zero-stage", stages[k]), args), ranks(on, n, ARGS(NULL))));
 }
 
 static void stages_have_the_same_bits(void **state)
@@ -36,6 +36,7 @@ static void stages_have_the_same_bits(void **state)
          ARGS(WIDE, "--batch-size", "4", "--optim", "adafactor", "--gradient-checkpointing")}, /* tensors are whole */
         {3, ARGS(WIDE, "--batch-size", "4", "--use-peft", "--lora-r", "2", "--use-dora")},
         {3, ARGS(WIDE, "--batch-size", "4", "--use-peft", "--lora-r", "2", "--load-in-4bit")},
+        {3, ARGS(WIDE, "--batch-size", "4", "--use-peft", "--lora-r", "2", "--load-in-8bit")},
         {2, ARGS(WIDE, "--batch-size", "6", "--use-peft", "--lora-r", "2", "--use-dora", "--load-in-4bit",
                  "--use-bnb-nested-quant")},
         {3, ARGS(WIDE, "--batch-size", "4", "--offload-optimizer", "cpu")},
@@ -62,13 +63,13 @@ static void adafactor_has_shards_of_tiles(void **state)
         pure.dtype = "pure-bf16";
         if (!strcmp(device(d)->dtype, "bf16"))
             compare_stages(&pure, 2, ARGS(EVEN, "adafactor", "--optim-args", "beta1=0.9"));
-        const char *none = train("none", device(d), with(one, ARGS("0")), ranks(device(d), 2, ARGS(NULL)));
-        const char *dealt = train("dealt", device(d), with(one, ARGS("3")), ranks(device(d), 2, ARGS(NULL)));
+        const char *none = train("none", device(d), and_more(one, ARGS("0")), ranks(device(d), 2, ARGS(NULL)));
+        const char *dealt = train("dealt", device(d), and_more(one, ARGS("3")), ranks(device(d), 2, ARGS(NULL)));
         assert_same_run(none, dealt);
         const char *const *go_on = ARGS(EVEN, "adafactor", SAVED, "--resume-from-checkpoint",
                                         join(dealt, "step-00000002"), "--allow-option-change", "--zero-stage");
-        const char *a = train("a", device(d), with(go_on, ARGS("0")), ranks(device(d), 3, ARGS(NULL)));
-        assert_same_run(a, train("b", device(d), with(go_on, ARGS("2")), ranks(device(d), 3, ARGS(NULL))));
+        const char *a = train("a", device(d), and_more(go_on, ARGS("0")), ranks(device(d), 3, ARGS(NULL)));
+        assert_same_run(a, train("b", device(d), and_more(go_on, ARGS("2")), ranks(device(d), 3, ARGS(NULL))));
     }
 }
 
@@ -91,9 +92,9 @@ static void two_ranks_have_the_same_bits(void **state)
         const char *const *ways[] = {ARGS("--zero-stage", "1", "--offload-optimizer", "cpu"), ARGS("--zero-stage", "2"),
                                      ARGS("--zero-stage", "3", "--offload-optimizer", "cpu")};
         for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
-            assert_same_run(none, train("dealt", device(d), with(args, ways[i]), ranks(device(d), 2, ARGS(NULL))));
+            assert_same_run(none, train("dealt", device(d), and_more(args, ways[i]), ranks(device(d), 2, ARGS(NULL))));
         setenv("CUDA_LAUNCH_BLOCKING", "1", 1); /* node by node */
-        assert_same_run(none, train("dealt", device(d), with(args, ways[0]), ranks(device(d), 2, ARGS(NULL))));
+        assert_same_run(none, train("dealt", device(d), and_more(args, ways[0]), ranks(device(d), 2, ARGS(NULL))));
         unsetenv("CUDA_LAUNCH_BLOCKING");
     }
 }
@@ -110,14 +111,14 @@ static void noise_is_that_of_the_weight(void **state)
         pure.dtype = "pure-bf16";
         for (size_t i = 0; i < sizeof optimizers / sizeof *optimizers; i++) {
             const char *const *args = ARGS(WIDE, SHORT, "--batch-size", "4", "--optim", optimizers[i], "--zero-stage");
-            const char *none = train("none", &pure, with(args, ARGS("0")), ranks(&pure, 3, ARGS(NULL)));
-            assert_same_log(none, train("one", &pure, with(args, ARGS("1")), ranks(&pure, 3, ARGS(NULL))));
-            assert_same_log(none, train("three", &pure, with(args, ARGS("3")), ranks(&pure, 3, ARGS(NULL))));
+            const char *none = train("none", &pure, and_more(args, ARGS("0")), ranks(&pure, 3, ARGS(NULL)));
+            assert_same_log(none, train("one", &pure, and_more(args, ARGS("1")), ranks(&pure, 3, ARGS(NULL))));
+            assert_same_log(none, train("three", &pure, and_more(args, ARGS("3")), ranks(&pure, 3, ARGS(NULL))));
         }
         const char *const *args =
             ARGS(WIDE, SHORT, "--batch-size", "2", "--gradient-accumulation-steps", "3", "--zero-stage");
-        const char *two = train("two", &pure, with(args, ARGS("2")), ranks(&pure, 2, ARGS(NULL)));
-        assert_same_log(two, train("three", &pure, with(args, ARGS("3")), ranks(&pure, 2, ARGS(NULL))));
+        const char *two = train("two", &pure, and_more(args, ARGS("2")), ranks(&pure, 2, ARGS(NULL)));
+        assert_same_log(two, train("three", &pure, and_more(args, ARGS("3")), ranks(&pure, 2, ARGS(NULL))));
     }
 }
 
@@ -128,17 +129,18 @@ static void checkpoints_are_whole(void **state)
     const char *saved = "step-00000002/rank-0000.safetensors";
     for (int d = 0; d < n_devices(); d++) {
         const char *const *three = ARGS(WIDE, SAVED, "--batch-size", "4", "--zero-stage");
-        const char *none = train("none", device(d), with(three, ARGS("0")), ranks(device(d), 3, ARGS(NULL)));
-        const char *dealt = train("dealt", device(d), with(three, ARGS("3")), ranks(device(d), 3, ARGS(NULL)));
+        const char *none = train("none", device(d), and_more(three, ARGS("0")), ranks(device(d), 3, ARGS(NULL)));
+        const char *dealt = train("dealt", device(d), and_more(three, ARGS("3")), ranks(device(d), 3, ARGS(NULL)));
         assert_true(same_bytes(join(none, saved), join(dealt, saved)));
         assert_same_run(none, dealt);
         const char *from = join(dealt, "step-00000002");
         const char *const *go_on = ARGS(WIDE, SAVED, "--resume-from-checkpoint", from, "--allow-option-change",
                                         "--batch-size", "6", "--zero-stage");
-        const char *a = train("a", device(d), with(go_on, ARGS("0")), ranks(device(d), 2, ARGS(NULL)));
+        const char *a = train("a", device(d), and_more(go_on, ARGS("0")), ranks(device(d), 2, ARGS(NULL)));
         static const char *const stages[] = {"1", "2", "3"};
         for (int k = 0; k < 3; k++)
-            assert_same_run(a, train("b", device(d), with(go_on, ARGS(stages[k])), ranks(device(d), 2, ARGS(NULL))));
+            assert_same_run(a,
+                            train("b", device(d), and_more(go_on, ARGS(stages[k])), ranks(device(d), 2, ARGS(NULL))));
     }
 }
 
@@ -161,9 +163,9 @@ static void processes_have_shards(void **state)
                  "adapter_model.safetensors"}};
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         const char *const *args =
-            with(ARGS(WIDE, SAVED, "--batch-size", "4", "--eval-data", other_rows, "--eval-strategy", "steps",
-                      "--eval-steps", "2", "--zero-stage", ways[i].stage),
-                 ways[i].more);
+            and_more(ARGS(WIDE, SAVED, "--batch-size", "4", "--eval-data", other_rows, "--eval-strategy", "steps",
+                          "--eval-steps", "2", "--zero-stage", ways[i].stage),
+                     ways[i].more);
         const char *threads = train("threads", on, args, ranks(on, n, ARGS(NULL))), *out = join(folder, "processes");
         struct processes_run r = start_processes(n, run_of(on, out, args));
         assert_ends(&r, 0);
@@ -173,7 +175,7 @@ static void processes_have_shards(void **state)
             assert_true(same_bytes(join(threads, ways[i].result), join(out, ways[i].result)));
         }
         out = join(folder, "again");
-        args = with(args, ARGS("--require-bitexact", "--resume-from-checkpoint", join(threads, "step-00000002")));
+        args = and_more(args, ARGS("--require-bitexact", "--resume-from-checkpoint", join(threads, "step-00000002")));
         r = start_processes(n, run_of(on, out, args));
         assert_ends(&r, 0);
         assert_true(same_bytes(join(threads, ways[i].result), join(out, ways[i].result)));
@@ -192,7 +194,7 @@ static void all_have_as_much(void **state)
     double persistent[4];
     for (int stage = 0; stage < 4; stage++) {
         char text[2] = {(char)('0' + stage), 0};
-        expect_snug(0, said(), ARGS("plan", "--json"), with(all, ARGS("--zero-stage", text)));
+        expect_snug(0, said(), ARGS("plan", "--json"), and_more(all, ARGS("--zero-stage", text)));
         json_t *plan = said_object();
         double most = number(plan, "arena_bytes"), least = number(plan, "least_rank_bytes");
         persistent[stage] = number(plan, "persistent_bytes");
@@ -203,7 +205,7 @@ static void all_have_as_much(void **state)
         expect_snug(0, said(),
                     ARGS("train", "--json", "--save-strategy", "no", "--overwrite-output-dir", "--output-dir",
                          join(folder, "planned")),
-                    with(all, ARGS("--zero-stage", text)));
+                    and_more(all, ARGS("--zero-stage", text)));
         size_t n;
         char *line = read_text(said(), &n);
         json_t *result = json_loads(strstr(line, "{\"first_step\""), JSON_DISABLE_EOF_CHECK, NULL);
@@ -259,11 +261,11 @@ static void decoders_have_shards(void **state)
         const char *const *args =
             ARGS("--model", model, "--init-from-config", "--train-data", "synthetic:24x12", "--batch-size", "3",
                  "--task", "causal-lm", "--logging-steps", "1", SHORT, "--zero-stage");
-        const char *none = train("none", device(d), with(args, ARGS("0")), ranks(device(d), 2, ARGS(NULL)));
+        const char *none = train("none", device(d), and_more(args, ARGS("0")), ranks(device(d), 2, ARGS(NULL)));
         static const char *const stages[] = {"1", "2", "3"};
         for (int k = 0; k < 3; k++)
-            assert_same_run(none,
-                            train("dealt", device(d), with(args, ARGS(stages[k])), ranks(device(d), 2, ARGS(NULL))));
+            assert_same_run(
+                none, train("dealt", device(d), and_more(args, ARGS(stages[k])), ranks(device(d), 2, ARGS(NULL))));
     }
 }
 

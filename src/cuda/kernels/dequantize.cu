@@ -1,6 +1,6 @@
-/* dequantize: weights of 4 bits as numbers (op/quantize.h). A thread takes eight codes at a time, a word, which are of one block. Bound by
- * bytes, three quarters of which are y's. */
-#include "cuda/kernels/vector.cuh"
+/* dequantize: weights in codes as numbers (op/quantize.h, op/fp8.h). A thread takes eight codes at a time, which are of one block or row.
+ * Bound by bytes, most of which are y's. */
+#include "cuda/kernels/codes.cuh"
 
 extern "C" {
 #include "op/optimizer/dynamic_map.h"
@@ -53,7 +53,44 @@ template <class T> __global__ static void __launch_bounds__(THREADS) dequantize_
         y[i] = from_float<T>(table[code_at(w.codes, i)] * largest_of(w, map, i / QUANT_BLOCK));
 }
 
-extern "C" int cuda_dequantize(const struct args_dequantize *a, const struct cuda_call *c)
+/* ---- of 8 bits ---- */
+
+struct coded_rows {
+    const uint8_t *codes;
+    const float *scale;
+    void *y;
+    int64_t n, width; /* elements, and those of a row */
+};
+
+template <class T, int N> __global__ static void __launch_bounds__(THREADS) rows_kernel(const struct coded_rows w)
+{
+    int64_t stride = (int64_t)gridDim.x * THREADS * N;
+    for (int64_t i = ((int64_t)blockIdx.x * THREADS + threadIdx.x) * N; i < w.n; i += stride) {
+        float v[N];
+        load_codes<N>(v, w.codes + i, w.scale[i / w.width]);
+        store<T, N>((T *)w.y + i, v);
+    }
+}
+
+static unsigned blocks_for(int64_t elements)
+{
+    int64_t blocks = (elements + THREADS * WIDTH - 1) / (THREADS * WIDTH);
+    return (unsigned)(blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS);
+}
+
+static void launch_rows(const struct args_dequantize *a, cudaStream_t s)
+{
+    struct coded_rows w = {.codes = (const uint8_t *)a->w.data,
+                           .scale = (const float *)a->absmax.data,
+                           .y = a->y.data,
+                           .n = tensor_elements(&a->w),
+                           .width = a->w.shape[a->w.ndim - 1]};
+    bool packed = w.width % WIDTH == 0 && (uintptr_t)w.codes % WIDTH == 0 && (uintptr_t)w.y % 16 == 0;
+    WITH_FLOAT_TYPE(a->y.dtype, T, if (packed) rows_kernel<T, WIDTH><<<blocks_for(w.n), THREADS, 0, s>>>(w);
+                    else rows_kernel<T, 1><<<blocks_for(w.n), THREADS, 0, s>>>(w))
+}
+
+static void launch_blocks(const struct args_dequantize *a, cudaStream_t s)
 {
     struct coded w = {.codes = (const uint8_t *)a->w.data,
                       .absmax = a->absmax.data,
@@ -63,10 +100,15 @@ extern "C" int cuda_dequantize(const struct args_dequantize *a, const struct cud
     bool aligned = (uintptr_t)w.codes % sizeof(uint32_t) == 0 && (uintptr_t)w.y % 16 == 0;
     w.packs = aligned ? w.n / WIDTH : 0;
     memcpy(w.table, quant_table[a->table], sizeof w.table);
+    WITH_FLOAT_TYPE(a->y.dtype, T, { dequantize_kernel<T><<<blocks_for(w.n), THREADS, 0, s>>>(w); })
+}
+
+extern "C" int cuda_dequantize(const struct args_dequantize *a, const struct cuda_call *c)
+{
     clear_rows_behind(&a->y, c);
-    int64_t blocks = (w.n + THREADS * WIDTH - 1) / (THREADS * WIDTH);
-    blocks = blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS;
-    if (blocks > 0)
-        WITH_FLOAT_TYPE(a->y.dtype, T, { dequantize_kernel<T><<<(unsigned)blocks, THREADS, 0, c->stream>>>(w); })
+    if (tensor_elements(&a->w) > 0 && a->w.dtype == DT_F8_E4M3)
+        launch_rows(a, c->stream);
+    else if (tensor_elements(&a->w) > 0)
+        launch_blocks(a, c->stream);
     return cuda_launched(c, "dequantize");
 }

@@ -1,9 +1,7 @@
 /* quantize_fp8 (op/fp8.c); the products of what it makes are in linear/linear.cu. Bound by bytes: x is read once from memory, and again
  * from the caches. Transposed it is read twice: for the largest of each column, of which an atomic maximum takes those of stretches of
  * rows, in any order; and tile by tile, which are turned round in shared memory. */
-#include "cuda/kernels/vector.cuh"
-
-#include <cuda_fp8.h>
+#include "cuda/kernels/codes.cuh"
 
 extern "C" {
 #include "op/fp8.h"
@@ -11,10 +9,22 @@ extern "C" {
 
 struct quantize_params {
     const void *x;
+    const float *x_scale; /* of codes */
     uint8_t *y;
     float *scale;
     int64_t N, I, pitch; /* of x */
 };
+
+/* Elements of row n of x, from column i on. */
+template <class T, int N>
+__device__ static inline void read(float (&v)[N], const struct quantize_params &p, int64_t n, int64_t i)
+{
+    const T *x = (const T *)p.x + n * p.pitch + i;
+    if constexpr (sizeof(T) == 1)
+        load_codes<N>(v, x, p.x_scale[n]);
+    else
+        load<T, N>(v, x);
+}
 
 /* N codes, one behind the other. */
 template <int N> __device__ static inline void store_codes(uint8_t *to, const float (&v)[N], float by)
@@ -39,10 +49,9 @@ template <class T, int N>
 __global__ static void __launch_bounds__(ROW_THREADS) rows_kernel(const struct quantize_params p)
 {
     __shared__ float of_warp[ROW_THREADS / 32];
-    const T *x = (const T *)p.x + blockIdx.x * p.pitch;
     float largest = 0, v[N];
     for (int64_t i = threadIdx.x * N; i < p.I; i += ROW_THREADS * N) {
-        load<T, N>(v, x + i);
+        read<T, N>(v, p, blockIdx.x, i);
 #pragma unroll
         for (int k = 0; k < N; k++)
             largest = fmaxf(largest, fabsf(v[k]));
@@ -57,7 +66,7 @@ __global__ static void __launch_bounds__(ROW_THREADS) rows_kernel(const struct q
         largest = fmaxf(largest, of_warp[i]);
     float scale = fp8_scale(largest), by = 1 / scale;
     for (int64_t i = threadIdx.x * N; i < p.I; i += ROW_THREADS * N) {
-        load<T, N>(v, x + i);
+        read<T, N>(v, p, blockIdx.x, i);
         store_codes<N>(p.y + blockIdx.x * p.I + i, v, by);
     }
     if (threadIdx.x == 0)
@@ -77,7 +86,7 @@ __global__ static void __launch_bounds__(32 * MOST_WARPS) largest_kernel(const s
     int64_t first = (int64_t)blockIdx.x * 32 * N, column = first + lane * N, end = (blockIdx.y + 1) * MOST_ROWS;
     float largest[N] = {0}, v[N];
     for (int64_t n = blockIdx.y * MOST_ROWS + warp; n < end && n < p.N && column < p.I; n += MOST_WARPS) {
-        load<T, N>(v, (const T *)p.x + n * p.pitch + column);
+        read<T, N>(v, p, n, column);
 #pragma unroll
         for (int k = 0; k < N; k++)
             largest[k] = fmaxf(largest[k], fabsf(v[k]));
@@ -107,7 +116,7 @@ __global__ static void __launch_bounds__(TILE_THREADS) turn_kernel(const struct 
     __syncthreads();
     for (int i = from; i < from + 16 && first_row + line < p.N && first_column + i < p.I; i += N) {
         float v[N];
-        load<T, N>(v, (const T *)p.x + (first_row + line) * p.pitch + first_column + i);
+        read<T, N>(v, p, first_row + line, first_column + i);
 #pragma unroll
         for (int k = 0; k < N; k++)
             codes[i + k][line] = (uint8_t)__nv_cvt_float_to_fp8(v[k] * by[i + k], __NV_SATFINITE, __NV_E4M3);
@@ -140,18 +149,28 @@ template <class T, int N> static void launch(const struct quantize_params *p, bo
     turn_kernel<T, N><<<dim3(ceiling(p->I, TILE), ceiling(p->N, TILE)), TILE_THREADS, 0, s>>>(*p);
 }
 
+template <class T, int N>
+static void launch_packed(const struct quantize_params *p, bool packed, bool transposed, cudaStream_t s)
+{
+    if (packed)
+        launch<T, N>(p, transposed, s);
+    else
+        launch<T, 1>(p, transposed, s);
+}
+
 extern "C" int cuda_quantize_fp8(const struct args_quantize_fp8 *a, const struct cuda_call *c)
 {
     struct quantize_params p = {.x = a->x.data,
+                                .x_scale = (const float *)a->x_scale.data,
                                 .y = (uint8_t *)a->y.data,
                                 .scale = (float *)a->scale.data,
                                 .N = a->x.shape[0],
                                 .I = a->x.shape[1],
                                 .pitch = tensor_pitch(&a->x)};
-    bool packed = packs_fit(&a->x) && p.pitch % pack_width<__nv_bfloat16> == 0 && (uintptr_t)p.y % 16 == 0;
-    if (p.N > 0 && p.I > 0)
-        WITH_FLOAT_TYPE(a->x.dtype, T, constexpr int N = pack_width<T>;
-                        if (packed) launch<T, N>(&p, a->transposed, c->stream);
-                        else launch<T, 1>(&p, a->transposed, c->stream))
+    bool packed = packs_fit(&a->x) && p.pitch % 8 == 0 && (uintptr_t)p.y % 16 == 0;
+    if (p.N > 0 && p.I > 0 && a->x.dtype == DT_F8_E4M3)
+        launch_packed<uint8_t, 8>(&p, packed, a->transposed, c->stream);
+    else if (p.N > 0 && p.I > 0)
+        WITH_FLOAT_TYPE(a->x.dtype, T, { launch_packed<T, pack_width<T>>(&p, packed, a->transposed, c->stream); })
     return cuda_launched(c, "quantize_fp8");
 }

@@ -59,7 +59,7 @@ static bool is_possible(const struct session *s, enum change change)
     case ZERO_3:
         return c->ranks > 1 && c->zero_stage < 3;
     case IN_4_BITS:
-        return s->adapter.wanted && !c->quantization.wanted;
+        return s->adapter.wanted && !c->quantization.bits;
     default:
         return !s->adapter.wanted && !s->o->freeze;
     }

@@ -94,13 +94,14 @@ static int note_8bit(struct session *s, struct snug_err *err)
     return SNUG_OK;
 }
 
-/* How much of the model is in codes of 4 bits. */
-static int note_4bit(struct session *s, struct snug_err *err)
+/* How much of the model is in codes. */
+static int note_codes(struct session *s, struct snug_err *err)
 {
     struct run_value *w;
     size_t n, tensors = 0;
     long long coded = 0, others = 0;
-    if (!s->compile.quantization.wanted)
+    int bits = s->compile.quantization.bits;
+    if (!bits)
         return SNUG_OK;
     TRY(run_list(&s->run, 1u << ROLE_WEIGHT, &w, &n, err));
     for (size_t i = 0; i < n; i++) {
@@ -112,8 +113,8 @@ static int note_4bit(struct session *s, struct snug_err *err)
         return err_set(err, SNUG_ERR_INPUT,
                        "%s: no linear layer has a multiple of %d weights, as --load-in-4bit wants; leave it out",
                        s->o->model, QUANT_BLOCK);
-    session_note(s, "weights: 4 bits for %zu tensors (%lld elements), more for the others (%lld elements)", tensors,
-                 coded, others);
+    session_note(s, "weights: %d bits for %zu tensors (%lld elements), more for the others (%lld elements)", bits,
+                 tensors, coded, others);
     return SNUG_OK;
 }
 
@@ -157,7 +158,7 @@ static int open_session(struct session *s, bool own_loop, struct snug_err *err)
     TRY(freeze_check(s, err));
     TRY(fit_plan(s, err));
     TRY(note_8bit(s, err));
-    TRY(note_4bit(s, err));
+    TRY(note_codes(s, err));
     if (s->dir.n_tensors || !s->dir.weights_optional) {
         struct weight_options w = {.seed = o->seed,
                                    .random = o->init_from_config,

@@ -151,21 +151,24 @@ static bool is_quantized(const void *ctx, const char *weight)
 
 struct quantization settings_quantization(const struct options *o)
 {
-    return (struct quantization){
-        .wanted = o->load_in_4bit, .type = (enum quant_type)o->bnb_4bit_quant_type, .nested = o->use_bnb_nested_quant};
+    return (struct quantization){.bits = o->load_in_4bit   ? 4
+                                         : o->load_in_8bit ? 8
+                                                           : 0,
+                                 .type = (enum quant_type)o->bnb_4bit_quant_type,
+                                 .nested = o->use_bnb_nested_quant};
 }
 
 /* What the options say, or as the folder has its weights, where these are not trained. */
 static struct quantization choose_quantization(struct session *s)
 {
     const struct model_bits *has = &s->dir.bits;
-    if (option_given(s->o, load_in_4bit) || has->bits != 4)
+    if (option_given(s->o, load_in_4bit) || option_given(s->o, load_in_8bit) || has->bits != 4)
         return settings_quantization(s->o);
     if (s->compile.train && !s->adapter.wanted) {
         session_note(s, "the weights of 4 bits are numbers here, as they are trained");
         return (struct quantization){0};
     }
-    return (struct quantization){.wanted = true,
+    return (struct quantization){.bits = 4,
                                  .type = has->fp4 ? QUANT_FP4 : QUANT_NF4,
                                  .nested = has->nested,
                                  .of = s->dir.n_tensors ? is_quantized : NULL,
@@ -254,10 +257,11 @@ int settings_set(struct session *s, struct snug_err *err)
     c->offload_dir = o->offload_dir;
     c->io = s->io;
     c->quantization = choose_quantization(s);
-    if (c->train && o->load_in_4bit && !s->adapter.wanted)
+    if (c->train && (o->load_in_4bit || o->load_in_8bit) && !s->adapter.wanted)
         return err_set(
             err, SNUG_ERR_USAGE,
-            "--load-in-4bit: weights of 4 bits are not trained; give --use-peft, or --adapter, or leave it out");
+            "--load-in-%dbit: weights of %d bits are not trained; give --use-peft, or --adapter, or leave it out",
+            c->quantization.bits, c->quantization.bits);
     c->freeze = c->train ? o->freeze : NULL;
     c->dump = s->events.dump;
     c->dump_ctx = s->events.ctx;

@@ -58,6 +58,10 @@ static void op_cvt(struct thread *t, const struct instruction *i)
 {
     enum ptx_type to = i->type, from = i->from;
     uint64_t v = in(t, i, 1);
+    if (from == PTX_E4M3X2) { /* the first of two is in the lower half of either */
+        out(t, i, (uint32_t)bits_f16(e4m3_to_float((uint8_t)(v >> 8))) << 16 | bits_f16(e4m3_to_float((uint8_t)v)));
+        return;
+    }
     if (to == PTX_BF16X2 || to == PTX_F16X2) {
         float a = f32_of(v), b = f32_of(in(t, i, 2));
         if (ptx_has(i, "relu")) {
