@@ -226,9 +226,8 @@ static void codes_of_8_bits_are_factors(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(factors_stand_before_products),
-                                       cmocka_unit_test(an_adapters_base_is_frozen),
-                                       cmocka_unit_test(codes_come_in_16_bits),
-                                       cmocka_unit_test(codes_of_8_bits_are_factors)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(factors_stand_before_products), cmocka_unit_test(an_adapters_base_is_frozen),
+        cmocka_unit_test(codes_come_in_16_bits), cmocka_unit_test(codes_of_8_bits_are_factors)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
