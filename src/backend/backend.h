@@ -234,6 +234,8 @@ struct cuda_settings {
 };
 bool backend_cuda_present(void); /* this build has CUDA, and the machine a GPU of compute capability 8.0 or later */
 int backend_cuda_count(void);    /* GPUs that this build could use, if their compute capability is new enough */
+/* Whether each of these GPUs reaches the memory of the others. One that is not known does not. */
+bool backend_cuda_reach(const int *gpus, int n);
 int backend_cuda_arch(int i); /* the i-th compute capability, times ten, that this build has kernels for; 0: no more */
 int backend_cuda_open(const struct cuda_settings *s, const struct backend **out, struct snug_err *err);
 

@@ -1,6 +1,7 @@
 /* snug: finds the command, reads its options, runs it, and turns the result into one line and an exit code. */
 #include "cli/commands.h"
 #include "cli/downloads/downloads.h"
+#include "cli/launch.h"
 #include "cli/terminal.h"
 #include "options/launched.h"
 
@@ -186,8 +187,11 @@ static int run_help(int argc, char *const *argv, struct snug_err *err)
     return check_printed(err);
 }
 
-static int run(const struct command *c, int argc, char *const *argv, struct options *o, struct snug_err *err)
+/* `whole`: the command line with the program's name. */
+static int run(const struct command *c, int argc, char *const *argv, char **whole, struct options *o,
+               struct snug_err *err)
 {
+    int processes;
     struct arguments args = {0};
     for (int i = 0; options_env(i); i++) {
         const char *value = getenv(options_env(i));
@@ -204,6 +208,11 @@ static int run(const struct command *c, int argc, char *const *argv, struct opti
         return err_set(err, SNUG_ERR_USAGE, "%s: one argument too many; see 'snug %s --help'", args.items[c->most],
                        name);
     TRY(options_check(o, err));
+    TRY(launch_wanted(o, &processes, err));
+    if (processes) { /* which find in the cache what is downloaded here, once */
+        TRY(get_downloads(o, err));
+        return launch_processes(o, processes, whole, err);
+    }
     for (size_t i = 0; i < o->n_notes && !options_follows(o); i++)
         print_note(o->notes[i]);
     TRY(get_downloads(o, err));
@@ -244,7 +253,7 @@ int main(int argc, char **argv)
     } else {
         struct options o;
         options_init(&o, c->bit);
-        code = run(c, argc - words, argv + words, &o, &err);
+        code = run(c, argc - words, argv + words, argv - 1, &o, &err);
         options_free(&o);
         if (!code && !leaves_files(c))
             code = check_printed(&err);

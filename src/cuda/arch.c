@@ -70,6 +70,16 @@ int backend_cuda_count(void)
     return cudaGetDeviceCount(&n) == cudaSuccess ? n : 0;
 }
 
+bool backend_cuda_reach(const int *gpus, int n)
+{
+    bool all = true;
+    for (int i = 0; i < n * n && all; i++) {
+        int from = gpus[i / n], to = gpus[i % n], can = from == to;
+        all = can || (cudaDeviceCanAccessPeer(&can, from, to) == cudaSuccess && can);
+    }
+    return all;
+}
+
 bool backend_cuda_present(void)
 {
     int arch;

@@ -418,21 +418,26 @@ static int check_processes(struct options *o, struct snug_err *err)
     const char *port = o->main_process ? strrchr(o->main_process, ':') : NULL;
     char *end = NULL;
     long number = port ? strtol(port + 1, &end, 10) : 0;
+    struct gpus g;
     if (!(o->command & (CMD_TRAIN | CMD_EVAL)) || o->num_processes <= 1)
         return SNUG_OK;
     if (o->process_index >= o->num_processes)
         return err_set(err, SNUG_ERR_USAGE, "--process-index %lld: of --num-processes %lld the last is %lld",
                        (long long)o->process_index, (long long)o->num_processes, (long long)o->num_processes - 1);
-    if (!o->main_process)
-        return err_set(err, SNUG_ERR_USAGE,
-                       "--num-processes %lld: they have to meet; give --main-process HOST:PORT, the host of process 0",
-                       (long long)o->num_processes);
-    if (!port || port == o->main_process || *end || number < 1 || number > 65535)
+    if (!o->main_process && option_given(o, process_index))
+        return err_set(
+            err, SNUG_ERR_USAGE,
+            "--process-index %lld: they have to meet; give --main-process HOST:PORT, the host of process 0, or "
+            "no index: then one command starts all",
+            (long long)o->process_index);
+    if (o->main_process && (!port || port == o->main_process || *end || number < 1 || number > 65535))
         return err_set(err, SNUG_ERR_USAGE, "--main-process %s: is no HOST:PORT; give one such as node1:29500",
                        o->main_process);
-    if (o->gpus)
+    TRY(options_gpus(o, &g, err));
+    if (g.n && g.n != o->num_processes)
         return err_set(err, SNUG_ERR_USAGE,
-                       "--gpus %s: with --num-processes each process has one GPU by itself; leave it out", o->gpus);
+                       "--gpus %s: with --num-processes %lld each has one; give as many, or leave it out", o->gpus,
+                       (long long)o->num_processes);
     if (option_given(o, ranks) && o->ranks != o->num_processes)
         return err_set(err, SNUG_ERR_USAGE, "--ranks %lld: with --num-processes %lld each is one; leave --ranks out",
                        (long long)o->ranks, (long long)o->num_processes);

@@ -293,7 +293,7 @@ OPT(INT, gpus_per_host, "8", "[1, 1024]", PLAN, 0, "of --network: GPUs that reac
 OPT(INT, ranks, "1", "[1, 1024]", TRAINING | EVAL | PREDICT | BENCH, RESULT,
     "the same on a CPU: copies of the model that work side by side; with --gpus their number")
 OPT(INT, num_processes, "1", "[1, 1024]", TRAIN | EVAL, 0,
-    "started alike, to work as one, each a rank; torchrun, mpirun and srun say it by themselves")
+    "that work as one, each a rank: started here, or by torchrun, mpirun or srun, which say it")
 OPT(INT, process_index, "0", "[0, 1023]", TRAIN | EVAL, 0, "which of them this one is; 0 prints and writes")
 OPT(STR, main_process, "none", "HOST:PORT", TRAIN | EVAL, 0, "where they meet: the host of process 0, and a port that it listens on")
 OPT(REAL, peer_timeout, "20", "[1, 3600]", TRAIN | EVAL, 0, "seconds without a sign of life after which a process counts as lost")

@@ -204,13 +204,45 @@ static void what_cannot_be_is_refused(void **state)
                     wrong[i].more);
         assert_true(file_has(said(), wrong[i].says));
     }
-    expect_snug(2, said(), run_of(a_device(), join(folder, "wrong"), ARGS(MODEL, "--num-processes", "2")), NULL);
+    expect_snug(2, said(),
+                run_of(a_device(), join(folder, "wrong"), ARGS(MODEL, "--num-processes", "2", "--process-index", "1")),
+                NULL);
     assert_true(file_has(said(), "they have to meet; give --main-process HOST:PORT"));
+}
+
+/* Without a place to meet one command starts them all: its run is that of as many threads, and what one of them says it says once. */
+static void one_command_starts_all(void **state)
+{
+    (void)state;
+    const struct device *on = a_device();
+    if (most_processes(on) < 2)
+        return;
+    const char *const *args =
+        ARGS(MODEL, "--logging-steps", "1", "--max-steps", "3", "--batch-size", "4", "--num-processes", "2");
+    const char *out = join(folder, "started");
+    expect_snug(0, said(), run_of(on, out, args), NULL);
+    assert_same_run(train("threads", on, ARGS(MODEL, "--logging-steps", "1", "--max-steps", "3", "--batch-size", "4"),
+                          ranks(on, 2, ARGS(NULL))),
+                    out);
+    if (!is_host(on)) {
+        setenv("SNUG_EMULATED_APART", "1", 1); /* emulated GPUs do not reach each other's memory now */
+        expect_snug(0, said(),
+                    run_of(on, out,
+                           ARGS(MODEL, "--logging-steps", "1", "--max-steps", "3", "--batch-size", "4", "--gpus", "2")),
+                    NULL);
+        unsetenv("SNUG_EMULATED_APART");
+        assert_same_run(join(folder, "threads"), out);
+    }
+    expect_snug(3, said(),
+                run_of(on, out, ARGS("--model", join(folder, "none"), "--train-data", rows, "--num-processes", "2")),
+                NULL);
+    assert_true(file_has(said(), "snug: error: "));
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(processes_are_as_threads),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(one_command_starts_all),
+                                       cmocka_unit_test(processes_are_as_threads),
                                        cmocka_unit_test(processes_have_stages),
                                        cmocka_unit_test(processes_have_parts_of_the_base),
                                        cmocka_unit_test(an_evaluation_is_of_all_processes),
@@ -219,7 +251,8 @@ int main(void)
                                        cmocka_unit_test(a_bad_loss_stops_all),
                                        cmocka_unit_test(nobody_waits_forever),
                                        cmocka_unit_test(what_cannot_be_is_refused)};
-    const struct CMUnitTest few[] = {cmocka_unit_test(processes_are_as_threads)};
+    const struct CMUnitTest few[] = {cmocka_unit_test(one_command_starts_all),
+                                     cmocka_unit_test(processes_are_as_threads)};
     if (getenv("SNUG_TEST_SHORT")) /* on a GPU that is emulated */
         return cmocka_run_group_tests(few, set_up, close_folder);
     return cmocka_run_group_tests(tests, set_up, close_folder);

@@ -205,10 +205,55 @@ static void a_failure_of_the_first_ends_all(void **state)
     }
 }
 
+/* The processes that one has started, by their parent; gives how many there are. */
+static int children_of(pid_t parent, pid_t *of, int most)
+{
+    char path[64];
+    long pid;
+    int n = 0;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)parent, (int)parent);
+    FILE *f = fopen(path, "re");
+    while (f && n < most && fscanf(f, "%ld", &pid) == 1)
+        of[n++] = (pid_t)pid;
+    if (f)
+        fclose(f);
+    return n;
+}
+
+static bool is_alive(pid_t pid)
+{
+    return !kill(pid, 0);
+}
+
+/* A signal to the one that has started them stops all, with a checkpoint. When one of them is killed, all end. When that one is, so do they. */
+static void they_end_together(void **state)
+{
+    (void)state;
+    static const struct {
+        int whom, signal; /* -1: the one that has started them */
+        int ends;
+    } ways[] = {{-1, SIGTERM, SNUG_STOPPED},
+                {1, SIGKILL, SNUG_ERR_PEER},
+                {0, SIGKILL, SNUG_ERR_PEER},
+                {-1, SIGKILL, 128 + SIGKILL}};
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        const char *out = join(folder, "started");
+        remove_tree(out);
+        pid_t of[2], pid = start_snug(said(), long_run(out, "--num-processes", "2"), NULL);
+        wait_for_a_checkpoint(out);
+        assert_int_equal(children_of(pid, of, 2), 2);
+        assert_int_equal(kill(ways[i].whom < 0 ? pid : of[ways[i].whom], ways[i].signal), 0);
+        assert_int_equal(end_of(pid), ways[i].ends);
+        for (int wait = 0; wait < 1500 && (is_alive(of[0]) || is_alive(of[1])); wait++)
+            pause_for(0.02);
+        assert_false(is_alive(of[0]) || is_alive(of[1]));
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(killed_runs_go_on), cmocka_unit_test(a_silent_process_is_lost),
-                                       cmocka_unit_test(all_stop_together),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(they_end_together), cmocka_unit_test(killed_runs_go_on),
+                                       cmocka_unit_test(a_silent_process_is_lost), cmocka_unit_test(all_stop_together),
                                        cmocka_unit_test(a_failure_of_the_first_ends_all)};
     return cmocka_run_group_tests(tests, set_up, close_folder);
 }

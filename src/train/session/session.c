@@ -61,7 +61,8 @@ static int put(void *ctx, void *to, const void *from, int64_t bytes, struct snug
 
 static int open_backend(struct session *s, struct snug_err *err)
 {
-    TRY(options_gpus(s->o, &s->gpus, err));
+    if (!s->processes) /* which have one each */
+        TRY(options_gpus(s->o, &s->gpus, err));
     TRY(settings_backend(s->o, s->local, &s->compile.backend, err));
     const struct backend *b = s->compile.backend;
     if (b->note && b->note(b))

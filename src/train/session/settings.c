@@ -51,11 +51,11 @@ static int open_gpu(const struct options *o, const struct backend **out, struct 
     return code;
 }
 
-/* Processes of a machine have its GPUs in turn; a launcher may have given each its own. */
+/* Processes of a machine have its GPUs in turn, or those of --gpus; a launcher may have given each its own. */
 static int device_of(const struct options *o, const struct gpus *g, int local)
 {
     int n = o->num_processes > 1 && !o->device_profile ? backend_cuda_count() : 0;
-    return n > 0 ? local % n : g->of[0];
+    return n > 0 && !g->n ? local % n : g->of[g->n ? local % g->n : 0];
 }
 
 int settings_backend(const struct options *o, int local, const struct backend **out, struct snug_err *err)

@@ -93,6 +93,10 @@ int processes_join(struct session *s, struct snug_err *err)
     char host[256];
     if (!(o->command & (CMD_TRAIN | CMD_EVAL)) || o->num_processes == 1)
         return SNUG_OK;
+    if (!o->main_process) /* the command has started none, as it is not there */
+        return err_set(err, SNUG_ERR_USAGE,
+                       "--num-processes %lld: they have to meet; give --main-process HOST:PORT, the host of process 0",
+                       (long long)o->num_processes);
     const char *port = strrchr(o->main_process, ':');
     snprintf(host, sizeof host, "%.*s", (int)(port - o->main_process), o->main_process);
     int code = lines_of(o, &lines, err);
