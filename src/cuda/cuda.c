@@ -143,7 +143,7 @@ static int open_device(struct cuda *d, const struct cuda_settings *s, struct snu
     TRY(cuda_lanes_open(&d->lanes, d->call.stream, s->device, err));
     d->recordings.lanes = &d->lanes;
     TRY(cuda_arena_open(&d->arena, s->device, err));
-    TRY(cuda_products_open(&d->call.products, err));
+    TRY(cuda_products_open(&d->call.products, cuda_scales_rows(d->arch), err));
     return cuda_measured_open(d, s->cache_dir, d->base.arena->available(&d->base), err);
 }
 
@@ -157,7 +157,7 @@ static int open_absent(struct cuda *d, const struct cuda_settings *s, struct snu
     d->free_bytes = device.free_bytes;
     d->call.sms = device.sms;
     d->call.sm90 = cuda_arch_sm90(device.arch);
-    TRY(cuda_products_open_absent(device.cublaslt, &d->call.products, err));
+    TRY(cuda_products_open_absent(device.cublaslt, cuda_scales_rows(device.arch), &d->call.products, err));
     return cuda_measured_take(d, s->profile, err);
 }
 

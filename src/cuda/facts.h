@@ -6,10 +6,16 @@
 
 enum { CUDA_STAGING = 2 };
 
-/* cuBLASLt has products with a scale for each row on Hopper alone. */
+/* Ada's matrix units (8.9) and later ones multiply numbers of 8 bits. */
 static inline unsigned cuda_narrow_types(int arch)
 {
-    return 1u << DT_BF16 | 1u << DT_F16 | (arch == 90 ? 1u << DT_F8_E4M3 : 0);
+    return 1u << DT_BF16 | 1u << DT_F16 | (arch >= 89 ? 1u << DT_F8_E4M3 : 0);
+}
+
+/* On Hopper alone cuBLASLt multiplies what it has added up by the scales of rows. */
+static inline bool cuda_scales_rows(int arch)
+{
+    return arch == 90;
 }
 
 static inline struct backend_facts cuda_facts(int arch)

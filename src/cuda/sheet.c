@@ -136,6 +136,7 @@ struct absent {
     struct backend base;
     int64_t free_bytes;
     int ranks;
+    bool scales_rows;
     char name[64], note[160];
 };
 
@@ -191,15 +192,17 @@ static int64_t workspace_bytes(const struct backend *b, enum op op, const union 
     enum { PRODUCT = 32 << 20, SUMS = 4 << 20 };
     const struct args_linear_cross_entropy *h = &args->linear_cross_entropy;
     const struct args_attention_bwd *a = &args->attention_bwd;
+    const struct args_linear_fp8 *f = &args->linear_fp8;
     int ranks = absent_of(b)->ranks;
     (void)threads;
     switch (op) {
     case OP_linear:
     case OP_linear_dx:
     case OP_linear_dx_act:
-    case OP_linear_fp8:
     case OP_linear_dw:
         return PRODUCT;
+    case OP_linear_fp8: /* the sums, where they are scaled behind the product */
+        return PRODUCT + (f->y.add && !absent_of(b)->scales_rows ? dtype_bytes(f->y.dtype, tensor_elements(&f->y)) : 0);
     case OP_linear_cross_entropy:
         return 12 * h->x.shape[0] + dtype_bytes(h->x.dtype, head_rows(h) * (h->w.shape[0] + h->w.pad_rows)) + PRODUCT;
     case OP_attention_bwd:
@@ -258,6 +261,7 @@ int gpu_sheet_open(const struct gpu_sheet *s, bool tf32, int ranks, const struct
                                   .note = note,
                                   .close = close_absent},
                          .ranks = ranks > 1 ? ranks : 1,
+                         .scales_rows = cuda_scales_rows(s->arch),
                          .free_bytes = (s->memory_mib - CONTEXT_MIB) << 20};
     snprintf(a->name, sizeof a->name, "%s by its data sheet", s->name);
     bool old = s->arch < OLDEST_ARCH;

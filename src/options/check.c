@@ -447,11 +447,22 @@ static int check_processes(struct options *o, struct snug_err *err)
     return SNUG_OK;
 }
 
+/* A record of a run has both, as false. */
+static int check_quantization(const struct options *o, struct snug_err *err)
+{
+    char a[2 * OPTION_NAME_MAX], b[2 * OPTION_NAME_MAX];
+    if (!o->load_in_4bit || !o->load_in_8bit)
+        return SNUG_OK;
+    return err_set(err, SNUG_ERR_USAGE, "%s: serves the same as %s; give one of them", label(o, OPTION_load_in_8bit, a),
+                   label(o, OPTION_load_in_4bit, b));
+}
+
 int options_check(struct options *o, struct snug_err *err)
 {
     TRY(check_needed(o, err));
     TRY(check_effect(o, err));
     TRY(check_eithers(o, err));
+    TRY(check_quantization(o, err));
     TRY(check_gpus(o, err));
     TRY(check_processes(o, err));
     TRY(check_optimizer(o, err));

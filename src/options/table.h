@@ -251,7 +251,7 @@ OPT_SECTION(device, "Memory and device")
 OPT(WORD, dtype, "fp32", DTYPE, MODEL | EXPORT | DEBUG_GRAD | MERGE, RESULT,
     "precision (help precision)")
 OPT(BOOL, fp8, "false", "", TRAINING | DEBUG_GRAD, RESULT,
-    "beside --bf16 or --pure-bf16: layers multiply numbers of 8 bits, on H100 and H200 (help precision)")
+    "beside --bf16 or --pure-bf16: layers multiply numbers of 8 bits, on GPUs from Ada and Hopper on (help precision)")
 OPT(WORD, gradient_accumulation_dtype, "fp32", GRADIENTS, TRAINING, RESULT,
     "of sums over micro-batches; model: 16 bits in bf16 and fp16")
 OPT(WORD, weight_copies, "auto", KEEP, MODEL, 0,
@@ -792,7 +792,6 @@ OPT_NEEDS(logging_steps, logging_strategy, "steps")
 OPT_NEEDS(logging_first_step, logging_strategy, "steps|epoch")
 OPT_NEEDS(log_hash, logging_strategy, "steps|epoch")
 OPT_EITHER(eval_data, eval_split)
-OPT_EITHER(load_in_4bit, load_in_8bit)
 OPT_EITHER(data, text)
 OPT_EITHER(data, prompt)
 OPT_EITHER(data, chat)

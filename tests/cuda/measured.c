@@ -26,7 +26,7 @@ static void open_without_device(struct cuda *d)
 {
     struct snug_err err = {0};
     *d = (struct cuda){0};
-    assert_int_equal(cuda_products_open_absent(7, &d->call.products, &err), 0);
+    assert_int_equal(cuda_products_open_absent(7, true, &d->call.products, &err), 0);
     assert_int_equal(cuda_profile_open(&io_posix, folder, &h200, &d->measured.profile, &err), 0);
 }
 

@@ -221,7 +221,7 @@ static void test_ops(void **state)
     must((cudaError_t)cuda_call_device(&d.call, 0));
     must(cudaMalloc((void **)&d.memory, (size_t)d.bytes));
     must(cudaStreamCreateWithFlags(&d.call.stream, cudaStreamNonBlocking));
-    if (cuda_products_open(&d.call.products, &err))
+    if (cuda_products_open(&d.call.products, d.call.sm90, &err))
         fail_msg("%s", err.text);
     check_runner(&r, is_named);
     check_columns(&r, is_named);

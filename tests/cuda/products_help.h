@@ -336,7 +336,7 @@ static inline int with_products(const struct CMUnitTest *tests, size_t n)
     }
     if (cuda_call_device(&device, 0))
         return 1;
-    if (cuda_products_open(&products, &err)) {
+    if (cuda_products_open(&products, device.sm90, &err)) {
         printf("%s\n", err.text);
         return 1;
     }

@@ -157,7 +157,7 @@ static void refused_without_bf16(void **state)
     train_until(SNUG_ERR_USAGE, "none", &fp32, ARGS(EVEN, SHORT, "--fp8"), NULL);
     assert_true(file_has(said(), "--fp8: goes with --bf16 or --pure-bf16, not with --dtype fp32"));
     expect_snug(SNUG_ERR_USAGE, said(), ARGS("plan", EVEN, "--gpu", "a100-80gb", "--bf16", "--fp8"), NULL);
-    assert_true(file_has(said(), "has no products of rows of 8 bits"));
+    assert_true(file_has(said(), "has no products of 8 bits"));
 }
 
 int main(void)

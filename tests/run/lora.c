@@ -422,6 +422,10 @@ static void a_quantised_base_is_kept_so(void **state)
         const char *one = train_on(base, "one", ARGS("--use-peft"));
         assert_true(file_has(said(), cases[i].kept));
         assert_true(same_adapter(one, train_on(numbers, "two", cases[i].asked)));
+        const char *again = join(folder, "by_record"); /* which has --load-in-4bit, as false */
+        remove_tree(again);
+        expect_snug(0, said(), ARGS("train", "--config", join(one, "training_args.json"), "--output-dir", again), NULL);
+        assert_true(same_adapter(one, again));
         assert_true(same_adapter(one, train_on(base, "two", ARGS("--use-peft", "--load-in-4bit", "false"))));
         assert_false(file_has(said(), "4 bits for"));
         const char *lengths = train_on(base, "of_rows", ARGS("--use-peft", "--use-dora"));

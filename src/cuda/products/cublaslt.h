@@ -30,6 +30,7 @@ struct cublaslt {
     void *library;
     cublasLtHandle_t handle; /* NULL: there is no device */
     int64_t version;         /* such as 130100 */
+    bool scales_rows;        /* of factors in F8_E4M3 */
 #define F(name) __typeof__(cublasLt##name) *name;
     CUBLASLT_FUNCTIONS(F)
 #undef F

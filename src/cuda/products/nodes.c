@@ -53,11 +53,18 @@ static struct cuda_product forward(struct cuda_products *p, const struct args_li
     return f;
 }
 
+/* Where rows are not scaled, the sums alone, in the result, or one row behind the other where that is added to. */
 static struct cuda_product of_fp8(struct cuda_products *p, const struct args_linear_fp8 *a)
 {
-    const struct args_linear like = {.x = a->x, .w = a->w, .b = a->b, .add = a->add, .y = a->y};
+    bool scales = cuda_products_scale_rows(p);
+    struct args_linear like = {.x = a->x, .w = a->w, .y = a->y};
+    if (scales) {
+        like.b = a->b;
+        like.add = a->add;
+    }
     struct cuda_product f = forward(p, &like, false);
-    f.add |= a->y.add;
+    f.add |= scales && a->y.add;
+    f.result_pitch = scales || !a->y.add ? f.result_pitch : 0;
     return f;
 }
 

@@ -79,18 +79,22 @@ static cublasStatus_t point_to_scales(const struct cublaslt *lt, const struct pr
     return s ? s : lt->MatmulDescSetAttribute(problem->desc, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, &b, sizeof b);
 }
 
-/* A scale for each row of either factor. Sums are left in the matrix units, where Hopper keeps 14 bits of them (DeepSeek-V3, arXiv
- * 2412.19437), 11 more than the factors have. Bringing them to F32 registers on the way takes a fifth longer. */
+/* Sums are left in the matrix units, where Hopper keeps 14 bits of them (DeepSeek-V3, arXiv 2412.19437), 11 more than the factors have.
+ * Bringing them to F32 registers on the way takes a fifth longer. */
+static cublasStatus_t add_up_codes(const struct cublaslt *lt, const struct problem *problem)
+{
+    int8_t fast = 1;
+    return lt->MatmulDescSetAttribute(problem->desc, CUBLASLT_MATMUL_DESC_FAST_ACCUM, &fast, sizeof fast);
+}
+
+/* A scale for each row of either factor. */
 static cublasStatus_t scale_rows(const struct cublaslt *lt, const struct problem *problem)
 {
     static const _Alignas(16) float any = 1; /* without a pointer cuBLASLt has no algorithm; a run brings its own */
     int32_t mode = CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F;
-    int8_t fast = 1;
     cublasStatus_t s = lt->MatmulDescSetAttribute(problem->desc, CUBLASLT_MATMUL_DESC_A_SCALE_MODE, &mode, sizeof mode);
     if (!s)
         s = lt->MatmulDescSetAttribute(problem->desc, CUBLASLT_MATMUL_DESC_B_SCALE_MODE, &mode, sizeof mode);
-    if (!s)
-        s = lt->MatmulDescSetAttribute(problem->desc, CUBLASLT_MATMUL_DESC_FAST_ACCUM, &fast, sizeof fast);
     return s ? s : point_to_scales(lt, problem, &any, &any);
 }
 
@@ -123,6 +127,8 @@ static cublasStatus_t describe(const struct cublaslt *lt, const struct cuda_prod
         s = lt->MatrixLayoutCreate(&out->d, result, (uint64_t)g.m, (uint64_t)g.n,
                                    product->result_pitch ? product->result_pitch : g.m);
     if (!s && product->in == DT_F8_E4M3)
+        s = add_up_codes(lt, out);
+    if (!s && product->in == DT_F8_E4M3 && lt->scales_rows)
         s = scale_rows(lt, out);
     if (!s && product->heads)
         s = repeat(lt, out->a, product->heads, g.a_is_rows ? product->rows_step : product->factor_step);
@@ -200,7 +206,7 @@ int problem_run(const struct cublaslt *lt, const struct cuda_product *product, c
         s = lt->MatmulDescSetAttribute(problem->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &data->bias,
                                        sizeof data->bias);
     bool rows_first = gemm_of(product).a_is_rows;
-    if (!s && product->in == DT_F8_E4M3)
+    if (!s && product->in == DT_F8_E4M3 && lt->scales_rows)
         s = point_to_scales(lt, problem, data->factor_scale, data->rows_scale);
     float alpha = 1, beta = product->add ? 1 : 0;
     if (!s)

@@ -128,7 +128,7 @@ int cuda_products_unmeasured(const struct cuda_products *p)
 
 /* ---- opening ---- */
 
-int cuda_products_open(struct cuda_products **out, struct snug_err *err)
+int cuda_products_open(struct cuda_products **out, bool scales_rows, struct snug_err *err)
 {
     *out = NULL;
     struct cuda_products *p = mem_alloc(sizeof *p);
@@ -139,16 +139,23 @@ int cuda_products_open(struct cuda_products **out, struct snug_err *err)
         mem_free(p);
         return code;
     }
+    p->lt.scales_rows = scales_rows;
     *out = p;
     return SNUG_OK;
 }
 
-int cuda_products_open_absent(int64_t cublaslt, struct cuda_products **out, struct snug_err *err)
+bool cuda_products_scale_rows(const struct cuda_products *p)
+{
+    return p->lt.scales_rows;
+}
+
+int cuda_products_open_absent(int64_t cublaslt, bool scales_rows, struct cuda_products **out, struct snug_err *err)
 {
     *out = mem_alloc(sizeof **out);
     if (!*out)
         return err_no_memory(err, sizeof **out);
     (*out)->lt.version = cublaslt;
+    (*out)->lt.scales_rows = scales_rows;
     return SNUG_OK;
 }
 

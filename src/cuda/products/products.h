@@ -13,11 +13,14 @@
 struct CUstream_st;
 struct cuda_products;
 
-/* Opens cuBLASLt on the current device. SNUG_ERR_ENV: it is not there. */
-int cuda_products_open(struct cuda_products **out, struct snug_err *err);
+/* Opens cuBLASLt on the current device. scales_rows: whether it multiplies by scales of rows there (cuda/facts.h). SNUG_ERR_ENV: it is not
+ * there. */
+int cuda_products_open(struct cuda_products **out, bool scales_rows, struct snug_err *err);
 /* For planning without a device, from a table of choices (algorithms_import): nothing can be run or measured. A layer
  * that is not in the table is reckoned with the most workspace that there may be, 32 MiB. */
-int cuda_products_open_absent(int64_t cublaslt, struct cuda_products **out, struct snug_err *err);
+int cuda_products_open_absent(int64_t cublaslt, bool scales_rows, struct cuda_products **out, struct snug_err *err);
+/* Whether products of factors in F8_E4M3 are multiplied by the scales of their rows. Else they are plain sums of products of codes. */
+bool cuda_products_scale_rows(const struct cuda_products *p);
 void cuda_products_close(struct cuda_products *p);            /* NULL is fine */
 int64_t cuda_products_version(const struct cuda_products *p); /* of cuBLASLt, such as 130100 */
 

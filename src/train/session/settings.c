@@ -96,7 +96,8 @@ int settings_precision(const struct options *o, const struct backend *b, struct 
                        words[o->dtype]);
     if (o->fp8 && !(b->facts.narrow_types >> DT_F8_E4M3 & 1))
         return err_set(err, SNUG_ERR_USAGE,
-                       "--fp8: the %s device has no products of rows of 8 bits; leave it out, or use an H100 or H200",
+                       "--fp8: the %s device has no products of 8 bits; leave it out, or use a GPU of compute "
+                       "capability 8.9 or later",
                        b->name);
     out->narrow = type;
     return SNUG_OK;
@@ -162,7 +163,9 @@ struct quantization settings_quantization(const struct options *o)
 static struct quantization choose_quantization(struct session *s)
 {
     const struct model_bits *has = &s->dir.bits;
-    if (option_given(s->o, load_in_4bit) || option_given(s->o, load_in_8bit) || has->bits != 4)
+    /* A record of a run spells out what nobody gave. */
+    bool said = option_given(s->o, load_in_4bit) && s->o->source[OPTION_load_in_4bit] != FROM_CONFIG;
+    if (said || s->o->load_in_4bit || s->o->load_in_8bit || has->bits != 4)
         return settings_quantization(s->o);
     if (s->compile.train && !s->adapter.wanted) {
         session_note(s, "the weights of 4 bits are numbers here, as they are trained");

@@ -126,12 +126,84 @@ static struct cuda_product product_of_fp8(const struct args_linear_fp8 *a, const
     return cuda_product_of(c->products, OP_linear_fp8, &any, c->tf32);
 }
 
+/* Sums of codes that no scale has met, for a result in T. */
+struct sums {
+    const void *sums;
+    int64_t sums_pitch;
+    const float *row_scale, *column_scale;
+    const float *bias; /* NULL: none, or it is in T: */
+    const void *t_bias;
+    const void *add;
+    int64_t add_pitch;
+    void *y;
+    int64_t N, O, y_pitch;
+    bool to_y; /* y is added to */
+};
+
+/* Scales are powers of 2: what the sums are rounded to is what the product would be. */
+template <class T> __global__ static void scale_sums(const struct sums p)
+{
+    int64_t stride = (int64_t)gridDim.x * blockDim.x;
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < p.N * p.O; i += stride) {
+        int64_t n = i / p.O, o = i % p.O;
+        T *y = (T *)p.y + n * p.y_pitch + o;
+        float v = to_float(((const T *)p.sums)[n * p.sums_pitch + o]) * (p.row_scale[n] * p.column_scale[o]);
+        if (p.bias)
+            v += p.bias[o];
+        if (p.t_bias)
+            v += to_float(((const T *)p.t_bias)[o]);
+        if (p.add)
+            v += to_float(((const T *)p.add)[n * p.add_pitch + o]);
+        if (p.to_y)
+            v += to_float(*y);
+        *y = from_float<T>(v);
+    }
+}
+
+static int scale_rows(const struct args_linear_fp8 *a, const void *sums, int64_t pitch, const struct cuda_call *c)
+{
+    enum { THREADS = 256, MOST_BLOCKS = 8192 };
+    bool wide = a->b.dtype == DT_F32;
+    struct sums p = {.sums = sums,
+                     .sums_pitch = pitch,
+                     .row_scale = (const float *)a->x_scale.data,
+                     .column_scale = (const float *)a->w_scale.data,
+                     .bias = wide ? (const float *)a->b.data : NULL,
+                     .t_bias = wide ? NULL : a->b.data,
+                     .add = a->add.data,
+                     .add_pitch = a->add.data ? tensor_pitch(&a->add) : 0,
+                     .y = a->y.data,
+                     .N = a->y.shape[0],
+                     .O = a->y.shape[1],
+                     .y_pitch = tensor_pitch(&a->y),
+                     .to_y = a->y.add};
+    int64_t blocks = (p.N * p.O + THREADS - 1) / THREADS;
+    blocks = blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS;
+    WITH_FLOAT_TYPE(a->y.dtype, T, { scale_sums<T><<<(unsigned)blocks, THREADS, 0, c->stream>>>(p); })
+    return cuda_launched(c, "linear_fp8");
+}
+
+/* Behind the product's: the bias rounded, or the sums. */
 extern "C" int64_t cuda_linear_fp8_workspace(const struct args_linear_fp8 *a, const struct cuda_call *c)
 {
     if (a->x.shape[0] == 0)
         return 0;
     struct cuda_product p = product_of_fp8(a, c);
-    return padded(cuda_products_workspace(c->products, &p)) + padded(a->w.shape[0] * 4);
+    int64_t sums = a->y.add ? dtype_bytes(a->y.dtype, a->y.shape[0] * a->y.shape[1]) : 0;
+    return padded(cuda_products_workspace(c->products, &p)) +
+           padded(cuda_products_scale_rows(c->products) ? a->w.shape[0] * 4 : sums);
+}
+
+static int multiply_codes(const struct args_linear_fp8 *a, const struct cuda_product *p, const struct cuda_call *c)
+{
+    struct product_data data = {.rows = a->x.data, .factor = a->w.data, .result = a->y.data, .workspace = c->workspace};
+    int64_t pitch = tensor_pitch(&a->y);
+    if (a->y.add) {
+        data.result = (char *)c->workspace + padded(cuda_products_workspace(c->products, p));
+        pitch = a->y.shape[1];
+    }
+    TRY(cuda_products_run(c->products, p, &data, c->stream, c->err));
+    return scale_rows(a, data.result, pitch, c);
 }
 
 extern "C" int cuda_linear_fp8(const struct args_linear_fp8 *a, const struct cuda_call *c)
@@ -139,6 +211,8 @@ extern "C" int cuda_linear_fp8(const struct args_linear_fp8 *a, const struct cud
     if (a->x.shape[0] == 0)
         return SNUG_OK;
     struct cuda_product p = product_of_fp8(a, c);
+    if (!cuda_products_scale_rows(c->products))
+        return multiply_codes(a, &p, c);
     struct product_data data = {.rows = a->x.data,
                                 .factor = a->w.data,
                                 .result = a->y.data,
