@@ -45,6 +45,11 @@ static const struct {
     {"gpt_neox_default", "gpt_neox"},
     {"gpt_neox_all_linear", "gpt_neox_classes"},
     {"gpt_oss_all_linear", "gpt_oss"},
+    {"gpt_oss_experts", "gpt_oss"},
+    {"gpt_oss_layer", "gpt_oss"},
+    {"gpt_oss_router", "gpt_oss"},
+    {"gpt_oss_down", "gpt_oss"},
+    {"gpt_oss_classes_experts", "gpt_oss_classes"},
 };
 enum { N_RECORDED = sizeof recorded / sizeof *recorded };
 
@@ -102,7 +107,7 @@ static const struct {
 } quantized[] = {
     {"llama_nf4", "llama", "nf4", "false"},        {"llama_nested", "llama", "nf4", "true"},
     {"phi3_fp4", "phi3", "fp4", "false"},          {"roberta_nf4", "roberta", "nf4", "false"},
-    {"llama_nested_dora", "llama", "nf4", "true"},
+    {"llama_nested_dora", "llama", "nf4", "true"}, {"gpt_oss_nf4", "gpt_oss", "nf4", "false"},
 };
 
 static void gradients_above_4_bits_are_those_of_peft(void **state)
