@@ -9,22 +9,43 @@
 
 #include <cmocka.h>
 
-static int render(const char *template, json_t *messages, bool prompt, json_t *tokens, struct chat_rendering *out,
-                  struct snug_err *err)
+/* more: an object with other variables, or NULL. */
+static int render_with(const char *template, json_t *messages, bool prompt, json_t *tokens, json_t *more, int64_t now,
+                       struct chat_rendering *out, struct snug_err *err)
 {
     struct chat_template *t;
     struct chat_variable variables[8];
-    size_t n = 0;
+    const char *names[8];
+    json_t *values[8];
+    size_t n = 0, n_more = 0;
     const char *key;
     json_t *value;
     int code = chat_template_open("chat_template", template, strlen(template), &t, err);
     if (code)
         return code;
     json_object_foreach(tokens, key, value) variables[n++] = (struct chat_variable){key, json_string_value(value)};
-    struct chat_input in = {.messages = messages, .add_generation_prompt = prompt, .tokens = variables, .n_tokens = n};
+    json_object_foreach(more, key, value)
+    {
+        names[n_more] = key;
+        values[n_more++] = value;
+    }
+    struct chat_input in = {.messages = messages,
+                            .more_names = names,
+                            .more = values,
+                            .n_more = n_more,
+                            .add_generation_prompt = prompt,
+                            .tokens = variables,
+                            .n_tokens = n,
+                            .now = now};
     code = chat_template_render(t, &in, out, err);
     chat_template_close(t);
     return code;
+}
+
+static int render(const char *template, json_t *messages, bool prompt, json_t *tokens, struct chat_rendering *out,
+                  struct snug_err *err)
+{
+    return render_with(template, messages, prompt, tokens, NULL, 0, out, err);
 }
 
 /* Bytes of so many code points. */
@@ -52,9 +73,9 @@ static bool replay(json_t *row, struct chat_rendering *out)
     const char *template = json_string_value(json_object_get(row, "template"));
     json_t *text = json_object_get(row, "text");
     struct snug_err e = {0};
-    int code =
-        render(template, json_object_get(row, "messages"), json_is_true(json_object_get(row, "add_generation_prompt")),
-               json_object_get(row, "tokens"), out, &e);
+    int code = render_with(template, json_object_get(row, "messages"),
+                           json_is_true(json_object_get(row, "add_generation_prompt")), json_object_get(row, "tokens"),
+                           json_object_get(row, "more"), json_integer_value(json_object_get(row, "now")), out, &e);
     bool same = text ? !code && !strcmp(str_text(&out->text), json_string_value(text)) &&
                            same_marks(json_object_get(row, "marks"), out)
                      : code == SNUG_ERR_INPUT && strstr(e.text, "chat_template: line ");

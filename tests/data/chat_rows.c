@@ -13,7 +13,11 @@ static struct chat_setup setup_of(const struct tokenizer *t, const struct chat_t
         if (json_is_string(json_object_get(row, keys[i])))
             c.tokens[c.n_tokens++] =
                 (struct chat_variable){i ? "eos_token" : "bos_token", json_string_value(json_object_get(row, keys[i]))};
+    size_t i;
+    json_t *end;
     c.ends[c.n_ends++] = tokenizer_id(t, json_string_value(json_object_get(row, "eos")));
+    json_array_foreach(json_object_get(row, "ends"), i, end) c.ends[c.n_ends++] =
+        tokenizer_id(t, json_string_value(end));
     return c;
 }
 
