@@ -58,7 +58,7 @@ CASES = {  # name: (class, folder of the base, task type, settings)
     "gpt_oss_experts": (T.AutoModelForCausalLM, "gpt_oss", "CAUSAL_LM", dict(target_modules=["q_proj", "v_proj"], rank_pattern={r".*\.gate_up_proj": 3},
                                                                              target_parameters=["mlp.experts.gate_up_proj", "mlp.experts.down_proj"])),
     # as OpenAI's cookbook has it: the experts of some layers
-    "gpt_oss_layer": (T.AutoModelForCausalLM, "gpt_oss", "CAUSAL_LM", dict(target_modules="all-linear", use_rslora=True,
+    "gpt_oss_layer": (T.AutoModelForCausalLM, "gpt_oss", "CAUSAL_LM", dict(target_modules="all-linear", alpha_pattern={r".*_proj": 3},
                                                                            target_parameters=["1.mlp.experts.gate_up_proj", "1.mlp.experts.down_proj"])),
     "gpt_oss_router": (T.AutoModelForCausalLM, "gpt_oss", "CAUSAL_LM", dict(target_modules="all-linear", target_parameters=["router.weight"])),
     "gpt_oss_down": (T.AutoModelForCausalLM, "gpt_oss", "CAUSAL_LM", dict(target_modules=[], target_parameters=["experts.down_proj", "router.weight"])),
