@@ -673,17 +673,23 @@ static char *written(const char *model, const char *adapter)
     return objects;
 }
 
-/* What the adapter drops in training is not dropped where it writes: the merged model writes the same. */
-static void nothing_is_dropped_from_texts(void **state)
+static void writes_as_merged(const char *base, const char *adapter)
 {
-    (void)state;
-    const char *base = golden("gpt2"), *adapter = changed("gpt2_conv1d", "lora_dropout", json_real(0.5));
     const char *merged = join(folder, "merged");
+    remove_tree(merged);
     expect_snug(0, said(), ARGS("merge", "--model", base, "--adapter", adapter, "--output-dir", merged), NULL);
     char *with_adapter = written(base, adapter), *of_merged = written(merged, NULL);
     assert_string_equal(with_adapter, of_merged);
     free(with_adapter);
     free(of_merged);
+}
+
+/* What the adapter drops in training is not dropped where it writes: the merged model writes the same. Of experts, too. */
+static void a_merged_model_writes_the_same(void **state)
+{
+    (void)state;
+    writes_as_merged(golden("gpt2"), changed("gpt2_conv1d", "lora_dropout", json_real(0.5)));
+    writes_as_merged(golden("gpt_oss"), golden_adapter("gpt_oss_experts"));
 }
 
 static int make_data(void **state)
@@ -713,7 +719,7 @@ int main(void)
         cmocka_unit_test(merged_losses_are_those_of_peft),
         cmocka_unit_test(merging_rounds_to_the_type_of_the_base),
         cmocka_unit_test(a_mask_is_no_weight),
-        cmocka_unit_test(nothing_is_dropped_from_texts),
+        cmocka_unit_test(a_merged_model_writes_the_same),
     };
     return cmocka_run_group_tests_name("lora", tests, make_data, close_folder);
 }
