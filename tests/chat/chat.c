@@ -160,10 +160,13 @@ static void test_deep(void **state)
 static void test_memory(void **state)
 {
     (void)state;
-    const char *template = "{% macro f(a) %}{{ a | upper }}{% endmacro %}{% for m in messages %}{{ f(m.content) }}"
-                           "{% generation %}{{ m | tojson }}{% endgeneration %}{{ 'a b'.split() | join('-') }}"
-                           "{% set x %}{{ m.role | replace('s', '\\u00e9') }}{% endset %}{{ x }}{% endfor %}";
-    json_t *messages = json_loads("[{\"role\":\"user\",\"content\":\"hi\"}]", 0, NULL);
+    const char *template =
+        "{% macro f(a) %}{{ a | upper }}{% endmacro %}{% for m in messages %}{{ f(m.content) }}"
+        "{% generation %}{{ m | tojson }}{% endgeneration %}{{ 'a b'.split() | join('-') }}"
+        "{% set x %}{{ m.role | replace('s', '\\u00e9') }}{% endset %}{{ x }}"
+        "{{ m | dictsort | map('first') | join }}{{ ['b', 'A'] | sort | max }}"
+        "{{ {'z': '\\u00e9', 1: m.thinking} | tojson(true, 1) }}{{ x | indent(2, true) }}{% endfor %}";
+    json_t *messages = json_loads("[{\"role\":\"user\",\"content\":\"hi\",\"reasoning\":\"so\"}]", 0, NULL);
     bool failed = true;
     for (long k = 1; failed; k++) {
         struct failing_memory memory;
@@ -174,8 +177,13 @@ static void test_memory(void **state)
         failed = failing_memory_hit(&memory);
         assert_int_equal(code, failed ? SNUG_ERR_ENV : SNUG_OK);
         if (!failed)
-            assert_string_equal(str_text(&out.text), "HI{\"role\": \"user\", \"content\": \"hi\"}a-bu\xc3\xa9"
-                                                     "er");
+            assert_string_equal(
+                str_text(&out.text),
+                "HI{\"thinking\": \"so\", \"role\": \"user\", \"content\": \"hi\", \"reasoning\": \"so\", "
+                "\"reasoning_content\": \"so\"}a-bu\xc3\xa9"
+                "ercontentreasoningreasoning_contentrolethinkingb{\n \"z\": \"\\u00e9\",\n \"1\": "
+                "\"so\"\n}  u\xc3\xa9"
+                "er");
         chat_rendering_free(&out);
         mem_set_ops(NULL);
     }
