@@ -94,12 +94,16 @@ bool chat_template_reads_clock(const struct chat_template *t)
     return t->reads_clock;
 }
 
-/* A message as transformers hands it over: what is null is left out, and thoughts have both names that templates read. */
+/* A message as transformers hands it over: what is null is left out, and thoughts have both names that templates read. What is no object
+ * stays for the template to refuse. */
 static int make_message(struct chat_run *r, struct chat_value given, struct chat_value *out)
 {
     static const char *const names[] = {"reasoning_content", "thinking", "reasoning"};
     const struct chat_value *thoughts = NULL;
     const struct chat_dict *d = given.dict;
+    *out = given;
+    if (given.kind != CHAT_DICT)
+        return SNUG_OK;
     TRY(chat_dict_new(r, CHAT_DICT, out));
     for (size_t i = 0; i < sizeof names / sizeof *names && (!thoughts || thoughts->kind == CHAT_NONE); i++)
         thoughts = chat_dict_get(d, chat_word(names[i]));
@@ -117,6 +121,9 @@ static int make_messages(struct chat_run *r, json_t *messages, struct chat_value
     struct chat_value given, message;
     struct chat_list *list;
     TRY(chat_of_json(r, messages, &given));
+    *out = given;
+    if (given.kind != CHAT_LIST)
+        return SNUG_OK;
     TRY(chat_list_new(r, CHAT_LIST, given.list->n, &list, out));
     for (size_t i = 0; i < given.list->n; i++) {
         TRY(make_message(r, given.list->items[i], &message));

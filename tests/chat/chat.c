@@ -140,6 +140,22 @@ static void test_refused(void **state)
     json_decref(messages);
 }
 
+/* What is no list of objects is the template's, as it is. */
+static void test_odd_messages(void **state)
+{
+    (void)state;
+    static const char *const cases[] = {"[1, null, \"a\", [], {}]", "{\"thinking\": null}", "5", "null"};
+    struct chat_rendering out = {0};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct snug_err e = {0};
+        json_t *messages = json_loads(cases[i], JSON_DECODE_ANY, NULL);
+        assert_int_equal(render("{{ messages | tojson }}", messages, false, NULL, &out, &e), SNUG_OK);
+        assert_string_equal(str_text(&out.text), cases[i]);
+        json_decref(messages);
+    }
+    chat_rendering_free(&out);
+}
+
 /* Nested as deep as it goes: no stack overflows. */
 static void test_deep(void **state)
 {
@@ -193,10 +209,8 @@ static void test_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_recorded),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_deep),
-        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_recorded), cmocka_unit_test(test_refused), cmocka_unit_test(test_odd_messages),
+        cmocka_unit_test(test_deep),     cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
