@@ -154,21 +154,28 @@ static int path_of(struct matching *m, int k, const char **out, struct snug_err 
     return code;
 }
 
-/* The tensors of files that w is made of. */
-static int add_parts(struct matching *m, int w, const char *module, struct snug_err *err)
+static int add_part(struct matching *m, const struct value *v, struct adapter_part part, struct snug_err *err)
 {
     struct adapter_set *out = m->out;
+    part.weight = arena_strdup(&out->arena, v->name);
+    if (!part.weight || !MEM_GROW(out->parts, m->cap_parts, out->n_parts + 1))
+        return err_no_memory(err, strlen(v->name));
+    out->parts[out->n_parts++] = part;
+    return SNUG_OK;
+}
+
+/* The tensors of files that w is made of: itself, or one for each layer of each expert. */
+static int add_parts(struct matching *m, int w, const char *module, struct snug_err *err)
+{
     const struct value *whole = graph_value(m->g, w);
     int64_t in = whole->shape[2].c, expert = whole->shape[1].c * in;
+    if (!whole->group)
+        return add_part(m, whole, (struct adapter_part){.module = module}, err);
     for (int i = 1; i < m->g->n_values; i++) {
         const struct value *v = graph_value(m->g, i);
-        if (v->base != w || !v->name)
-            continue;
-        const char *name = arena_strdup(&out->arena, v->name);
-        if (!name || !MEM_GROW(out->parts, m->cap_parts, out->n_parts + 1))
-            return err_no_memory(err, strlen(v->name));
-        out->parts[out->n_parts++] = (struct adapter_part){
-            .weight = name, .module = module, .expert = v->at / expert, .row = v->at % expert / in};
+        struct adapter_part part = {.module = module, .expert = v->at / expert, .row = v->at % expert / in};
+        if (v->base == w && v->name)
+            TRY(add_part(m, v, part, err));
     }
     return SNUG_OK;
 }
@@ -187,30 +194,20 @@ int experts_check_router(const struct matching *m, size_t i, struct snug_err *er
                    file ? "target_parameters" : "--target-parameters");
 }
 
-/* Of files that have all experts' weights as one, (E,I,O). */
-static int refuse_whole(const struct matching *m, const char *name, struct snug_err *err)
-{
-    bool file = m->c->path[0];
-    return err_set(err, file ? SNUG_ERR_INPUT : SNUG_ERR_USAGE,
-                   "%s%s: %s lies as (experts,in,out) in files, and has no adapter; %s", file ? m->c->path : "",
-                   file ? ": target_parameters" : "--target-parameters", name,
-                   file ? "use an adapter without it" : "leave it out");
-}
-
 int experts_match(struct matching *m, struct snug_err *err)
 {
     for (int k = 1; k < m->g->n_nodes; k++) {
         const struct value *w = parameter_of(m, k);
         if (!w || !is_parameter(m, w->name))
             continue;
-        if (m->g->nodes[k].u.linear_experts.in_out)
-            return refuse_whole(m, w->name, err);
         TRY(experts_check_plain(m, w->name, "of experts", "leave it out", err));
         const char *module = arena_strdup(&m->out->arena, w->name), *path = NULL;
         if (!module)
             return err_no_memory(err, strlen(w->name));
         TRY(path_of(m, k, &path, err));
-        TRY(matching_add(m, (struct adapter){.module = module, .path = path, .experts = w->shape[0].c}, err));
+        struct adapter new = {
+            .module = module, .path = path, .experts = w->shape[0].c, .in_out = m->g->nodes[k].u.linear_experts.in_out};
+        TRY(matching_add(m, new, err));
         TRY(add_parts(m, m->g->nodes[k].u.linear_experts.w, module, err));
     }
     return SNUG_OK;

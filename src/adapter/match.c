@@ -325,12 +325,12 @@ int adapter_match(struct adapter_config *c, const struct model_config *model, co
         bool target;
         code = matching_is_target_module(&m, i, &target, err);
         /* No linear layer in transformers. Where experts' layers have names, all-linear has become a list with the router's. */
-        target = target && !(m.routers[i] && matching_all_linear(c));
+        const char *path = matching_peft_path(&m, i);
+        target = target && !(m.routers[i] && matching_all_linear(c) && !matching_is_parameter(&m, path));
         if (!code && target && m.routers[i])
             code = experts_check_router(&m, i, err);
         if (!code && target && m.routers[i])
             code = experts_check_plain(&m, m.modules[i], "a router of experts", "leave the router out", err);
-        const char *path = matching_peft_path(&m, i);
         if (!code && target)
             code = matching_add(&m, (struct adapter){.module = m.modules[i], .path = path, .in_out = m.in_out[i]}, err);
     }

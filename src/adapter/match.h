@@ -6,10 +6,10 @@
 #include "model/model.h"
 #include "pass/pass.h"
 
-/* A weight of the model that is rows of an expert's (O,I), for which there is an adapter. */
+/* A weight of the model for which there is an adapter of experts: rows of one expert's (O,I), or that of all, (E,I,O). */
 struct adapter_part {
     const char *weight, *module; /* module: of the adapter */
-    int64_t expert, row;         /* row: the first */
+    int64_t expert, row;         /* the first */
 };
 
 /* What pass_adapt is told; owns its texts. */

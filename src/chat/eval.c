@@ -90,7 +90,10 @@ int chat_item(struct chat_run *r, struct chat_value of, struct chat_value key, s
     if (of.kind == CHAT_UNDEFINED)
         return chat_fail(r, "'%s' is undefined, and has no items", of.text.s);
     *out = chat_undefined("item");
-    if ((of.kind == CHAT_LIST || of.kind == CHAT_TUPLE) && key.kind == CHAT_INT) {
+    if (of.kind == CHAT_DICT && key.kind != CHAT_TEXT) {
+        const struct chat_value *v = chat_dict_get(of.dict, key);
+        *out = v ? *v : *out;
+    } else if ((of.kind == CHAT_LIST || of.kind == CHAT_TUPLE) && key.kind == CHAT_INT) {
         int64_t n = (int64_t)of.list->n, i = key.whole < 0 ? key.whole + n : key.whole;
         *out = i >= 0 && i < n ? of.list->items[i] : *out;
     } else if (of.kind == CHAT_TEXT && key.kind == CHAT_INT) {
@@ -219,7 +222,7 @@ static int repeat(struct chat_run *r, struct chat_value text, int64_t times, str
     return SNUG_OK;
 }
 
-static int compute(struct chat_run *r, const char *op, struct chat_value a, struct chat_value b, struct chat_value *out)
+int chat_compute(struct chat_run *r, const char *op, struct chat_value a, struct chat_value b, struct chat_value *out)
 {
     if (*op == '~') {
         TRY(chat_as_text(r, a, &a));
@@ -279,7 +282,7 @@ static int eval_sign(struct chat_run *r, const struct chat_expr *e, struct chat_
 {
     struct chat_value v;
     TRY(chat_eval(r, e->a, &v));
-    return compute(r, e->kind == CHAT_X_NEGATE ? "-" : "+", chat_int(0), v, out);
+    return chat_compute(r, e->kind == CHAT_X_NEGATE ? "-" : "+", chat_int(0), v, out);
 }
 
 /* ---- calls ---- */
@@ -423,7 +426,7 @@ static int eval_parts(struct chat_run *r, const struct chat_expr *e, struct chat
     r->line = e->line;
     return e->kind == CHAT_X_ATTR   ? chat_attribute(r, a, e->name, out)
            : e->kind == CHAT_X_ITEM ? chat_item(r, a, b, out)
-                                    : compute(r, e->name, a, b, out);
+                                    : chat_compute(r, e->name, a, b, out);
 }
 
 static int eval(struct chat_run *r, const struct chat_expr *e, struct chat_value *out)

@@ -44,6 +44,8 @@ const struct chat_function *chat_method(const char *name, enum chat_kind of);
 const struct chat_function *chat_function_in(const struct chat_function *rows, size_t n, const char *name);
 
 int chat_eval(struct chat_run *r, const struct chat_expr *e, struct chat_value *out);
+/* a op b, where op is + - * / // % ** ~ */
+int chat_compute(struct chat_run *r, const char *op, struct chat_value a, struct chat_value b, struct chat_value *out);
 /* `what`: "filter", for messages. */
 int chat_call_function(struct chat_run *r, const char *what, const struct chat_function *f, struct chat_value self,
                        const struct chat_args *args, struct chat_value *out);

@@ -76,13 +76,50 @@ FILTER(string)
     return chat_as_text(r, self, out);
 }
 
+/* As transformers has it: ensure_ascii, indent, separators, sort_keys. */
 FILTER(tojson)
 {
     int64_t indent;
-    TRY(chat_int_arg(r, args->v[0], "tojson: indent", -1, &indent));
-    if (given(args->v[1]) && chat_true(args->v[1]))
-        return chat_fail(r, "filter 'tojson' with ensure_ascii is not known to snug");
-    return chat_to_json(r, self, indent > 64 ? 64 : (int)indent, out);
+    struct chat_value none = chat_undefined("indent"), form = args->v[2];
+    TRY(chat_int_arg(r, args->v[1].kind == CHAT_NONE ? none : args->v[1], "tojson: indent", -1, &indent));
+    struct chat_json_form f = {.indent = indent > 64   ? 64
+                                         : indent < -1 ? -1
+                                                       : (int)indent,
+                               .comma = chat_word(indent < 0 ? ", " : ","),
+                               .colon = chat_word(": "),
+                               .ascii = chat_true(args->v[0]),
+                               .sorted = chat_true(args->v[3])};
+    if (given(form) && form.kind != CHAT_NONE) {
+        if ((form.kind != CHAT_TUPLE && form.kind != CHAT_LIST) || form.list->n != 2)
+            return chat_fail(r, "tojson: separators is %s, not two strings", chat_kind_name(form));
+        TRY(chat_text_arg(r, form.list->items[0], "tojson: the separator of items", &f.comma));
+        TRY(chat_text_arg(r, form.list->items[1], "tojson: the separator behind a key", &f.colon));
+    }
+    return chat_to_json(r, self, &f, out);
+}
+
+/* `width`: a number of blanks, or what stands in front of lines. The first one gets it where `first` is set, empty ones where `blank` is. */
+FILTER(indent)
+{
+    struct chat_value lines, front = args->v[0];
+    bool first = chat_true(args->v[1]), blank = chat_true(args->v[2]);
+    int64_t width;
+    struct str s = {0};
+    TRY(chat_text_arg(r, self, "indent: its value", &self));
+    if (front.kind != CHAT_TEXT) {
+        TRY(chat_int_arg(r, front, "indent: width", 4, &width));
+        TRY(chat_compute(r, "*", chat_word(" "), chat_int(width), &front));
+    }
+    TRY(chat_join_texts(r, self, chat_word("\n"), &self));
+    TRY(chat_split_lines(r, self, &lines));
+    for (size_t i = 0; i < lines.list->n && s.n <= CHAT_MEMORY; i++) { /* too much for a copy, which says so */
+        struct chat_value line = lines.list->items[i];
+        str_append(&s, i ? "\n" : "");
+        if (i ? blank || line.text.n : first)
+            str_append_n(&s, front.text.s, front.text.n);
+        str_append_n(&s, line.text.s, line.text.n);
+    }
+    return chat_take_str(r, &s, SNUG_OK, out);
 }
 
 /* ---- numbers ---- */
@@ -113,6 +150,25 @@ FILTER(int)
         }
     }
     (void)r;
+    return SNUG_OK;
+}
+
+FILTER(float)
+{
+    struct chat_value text = self.kind == CHAT_TEXT ? chat_strip(self, NULL, CHAT_BOTH) : self;
+    char digits[64];
+    *out = given(args->v[0]) ? args->v[0] : (struct chat_value){.kind = CHAT_REAL};
+    (void)r;
+    if (chat_is_number(self)) {
+        *out = (struct chat_value){.kind = CHAT_REAL, .real = chat_number(self)};
+    } else if (self.kind == CHAT_TEXT && text.text.n && text.text.n < sizeof digits) {
+        char *end;
+        memcpy(digits, text.text.s, text.text.n);
+        digits[text.text.n] = 0;
+        double x = strtod(digits, &end);
+        if (!*end && strcspn(digits, "xXpPnN") == text.text.n) /* no hexadecimal number, no infinity */
+            *out = (struct chat_value){.kind = CHAT_REAL, .real = x};
+    }
     return SNUG_OK;
 }
 
@@ -260,6 +316,107 @@ FILTER(unique)
     return SNUG_OK;
 }
 
+/* ---- lists in order ---- */
+
+/* What items are compared by: themselves, or their parts of that name; letters in lower case, unless case counts. */
+static int keys_of(struct chat_run *r, const struct chat_list *items, struct chat_value attribute, bool with_case,
+                   struct chat_list **keys)
+{
+    struct chat_value whole, key;
+    TRY(chat_list_new(r, CHAT_LIST, items->n, keys, &whole));
+    if (attribute.kind == CHAT_TEXT && memchr(attribute.text.s, ',', attribute.text.n))
+        return chat_fail(r, "an order by several attributes is not known to snug");
+    for (size_t i = 0; i < items->n; i++) {
+        key = items->items[i];
+        if (given(attribute) && attribute.kind != CHAT_NONE)
+            TRY(part_of(r, key, attribute, &key));
+        if (key.kind == CHAT_TEXT && !with_case)
+            TRY(chat_in_case(r, key, CHAT_LOWER, &key));
+        TRY(chat_list_add(r, *keys, key));
+    }
+    return SNUG_OK;
+}
+
+static int in_order(struct chat_run *r, const struct chat_list *items, const struct chat_list *keys, bool reverse,
+                    struct chat_value *out)
+{
+    struct chat_list *list;
+    size_t *order;
+    TRY(chat_sort(r, keys, reverse, &order));
+    TRY(chat_list_new(r, CHAT_LIST, items->n, &list, out));
+    for (size_t i = 0; i < items->n; i++)
+        TRY(chat_list_add(r, list, items->items[order[i]]));
+    return SNUG_OK;
+}
+
+FILTER(sort)
+{
+    const struct chat_list *items;
+    struct chat_list *keys;
+    TRY(chat_items(r, self, &items));
+    TRY(keys_of(r, items, args->v[2], chat_true(args->v[1]), &keys));
+    return in_order(r, items, keys, chat_true(args->v[0]), out);
+}
+
+FILTER(dictsort)
+{
+    const struct chat_function *f = chat_method("items", self.kind);
+    struct chat_value by = given(args->v[1]) ? args->v[1] : chat_word("key"), pairs;
+    struct chat_list *keys;
+    if (!f)
+        return chat_fail(r, "dictsort of %s", chat_kind_name(self));
+    if (!chat_same_text(by, "key") && !chat_same_text(by, "value"))
+        return chat_fail(r, "dictsort: by is neither 'key' nor 'value'");
+    TRY(f->fn(r, self, args, &pairs));
+    TRY(keys_of(r, pairs.list, chat_int(chat_same_text(by, "value")), chat_true(args->v[0]), &keys));
+    return in_order(r, pairs.list, keys, chat_true(args->v[2]), out);
+}
+
+/* The first of those that no other one is before. */
+static int extreme(struct chat_run *r, struct chat_value self, const struct chat_args *args, int sign,
+                   struct chat_value *out)
+{
+    const struct chat_list *items;
+    struct chat_list *keys;
+    size_t best = 0;
+    TRY(chat_items(r, self, &items));
+    TRY(keys_of(r, items, args->v[1], chat_true(args->v[0]), &keys));
+    for (size_t i = 1; i < items->n; i++) {
+        int order;
+        TRY(chat_step(r));
+        TRY(chat_compare(r, keys->items[i], keys->items[best], &order));
+        best = order * sign > 0 ? i : best;
+    }
+    *out = items->n ? items->items[best] : chat_undefined("item");
+    return SNUG_OK;
+}
+
+FILTER(max)
+{
+    return extreme(r, self, args, 1, out);
+}
+
+FILTER(min)
+{
+    return extreme(r, self, args, -1, out);
+}
+
+FILTER(sum)
+{
+    const struct chat_list *items;
+    struct chat_value v;
+    TRY(chat_items(r, self, &items));
+    *out = given(args->v[1]) ? args->v[1] : chat_int(0);
+    for (size_t i = 0; i < items->n; i++) {
+        v = items->items[i];
+        if (given(args->v[0]) && args->v[0].kind != CHAT_NONE)
+            TRY(part_of(r, v, args->v[0], &v));
+        TRY(chat_step(r));
+        TRY(chat_compute(r, "+", *out, v, out));
+    }
+    return SNUG_OK;
+}
+
 /* ---- lists, by a filter or a test for each item ---- */
 
 static const char *named(struct chat_value v, char name[32])
@@ -374,7 +531,10 @@ static const struct chat_function filters[] = {
     {"count", "", filter_length, 0},
     {"d", "default_value,boolean", filter_default, 0},
     {"default", "default_value,boolean", filter_default, 0},
+    {"dictsort", "case_sensitive,by,reverse", filter_dictsort, 0},
     {"first", "", filter_first, 0},
+    {"float", "default", filter_float, 0},
+    {"indent", "width,first,blank", filter_indent, 0},
     {"int", "default", filter_int, 0},
     {"items", "", filter_items, 0},
     {"join", "d,attribute", filter_join, 0},
@@ -383,6 +543,8 @@ static const struct chat_function filters[] = {
     {"list", "", filter_list, 0},
     {"lower", "", filter_lower, 0},
     {"map", "*", filter_map, 0},
+    {"max", "case_sensitive,attribute", filter_max, 0},
+    {"min", "case_sensitive,attribute", filter_min, 0},
     {"reject", "*", filter_reject, 0},
     {"rejectattr", "*", filter_rejectattr, 0},
     {"replace", "old,new,count", filter_replace, 0},
@@ -390,9 +552,11 @@ static const struct chat_function filters[] = {
     {"safe", "", filter_safe, 0},
     {"select", "*", filter_select, 0},
     {"selectattr", "*", filter_selectattr, 0},
+    {"sort", "reverse,case_sensitive,attribute", filter_sort, 0},
     {"string", "", filter_string, 0},
+    {"sum", "attribute,start", filter_sum, 0},
     {"title", "", filter_title, 0},
-    {"tojson", "indent,ensure_ascii", filter_tojson, 0},
+    {"tojson", "ensure_ascii,indent,separators,sort_keys", filter_tojson, 0},
     {"trim", "chars", filter_trim, 0},
     {"unique", "", filter_unique, 0},
     {"upper", "", filter_upper, 0},

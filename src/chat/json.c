@@ -54,78 +54,121 @@ int chat_of_json(struct chat_run *r, json_t *j, struct chat_value *out)
 
 /* ---- writing ---- */
 
-static void new_line(struct str *s, int indent, int depth)
+struct writing {
+    struct chat_run *r;
+    const struct chat_json_form *form;
+    struct str *s;
+};
+
+static void new_line(const struct writing *w, int depth)
 {
-    if (indent >= 0)
-        str_printf(s, "\n%*s", indent * depth, "");
+    if (w->form->indent >= 0)
+        str_printf(w->s, "\n%*s", w->form->indent * depth, "");
 }
 
-static int write_text(struct chat_run *r, struct chat_value v, struct str *s)
+/* What is no printed ASCII as one or two words of UTF-16. */
+static void append_ascii(struct str *to, const char *s)
 {
-    char *copy = mem_alloc(v.text.n + 1);
-    if (!copy)
-        return err_no_memory(r->err, v.text.n);
-    if (v.text.n)
-        memcpy(copy, v.text.s, v.text.n);
-    str_json(s, copy);
-    mem_free(copy);
-    return SNUG_OK;
-}
-
-static int write_value(struct chat_run *r, struct chat_value v, int indent, int depth, struct str *s)
-{
-    const char *comma = indent < 0 ? ", " : ",";
-    struct chat_value text;
-    TRY(chat_step(r));
-    if (depth > DEPTH || s->n > CHAT_MEMORY) /* an object that was put into itself */
-        return chat_fail(r, "tojson: nested too deep, or too long");
-    switch (v.kind) {
-    case CHAT_LIST:
-    case CHAT_TUPLE:
-        str_append(s, "[");
-        for (size_t i = 0; i < v.list->n; i++) {
-            str_append(s, i ? comma : "");
-            new_line(s, indent, depth + 1);
-            TRY(write_value(r, v.list->items[i], indent, depth + 1, s));
-        }
-        if (v.list->n)
-            new_line(s, indent, depth);
-        str_append(s, "]");
-        return SNUG_OK;
-    case CHAT_DICT:
-        str_append(s, "{");
-        for (size_t i = 0; i < v.dict->n; i++) {
-            str_append(s, i ? comma : "");
-            new_line(s, indent, depth + 1);
-            TRY(write_text(r, v.dict->keys[i], s));
-            str_append(s, ": ");
-            TRY(write_value(r, v.dict->values[i], indent, depth + 1, s));
-        }
-        if (v.dict->n)
-            new_line(s, indent, depth);
-        str_append(s, "}");
-        return SNUG_OK;
-    case CHAT_TEXT:
-        return write_text(r, v, s);
-    case CHAT_NONE:
-        str_append(s, "null");
-        return SNUG_OK;
-    case CHAT_BOOL:
-        str_append(s, v.yes ? "true" : "false");
-        return SNUG_OK;
-    case CHAT_INT:
-    case CHAT_REAL:
-        TRY(chat_as_text(r, v, &text));
-        str_append_n(s, text.text.s, text.text.n);
-        return SNUG_OK;
-    default:
-        return chat_fail(r, "tojson of %s", chat_kind_name(v));
+    while (*s) {
+        size_t plain = 0;
+        while (s[plain] > 0 && s[plain] < 0x7f)
+            plain++;
+        str_append_n(to, s, plain);
+        s += plain;
+        if (!*s)
+            return;
+        int n = utf8_sequence(s, strlen(s));
+        uint32_t c = (uint8_t)s[0] & (n > 1 ? 0xFFu >> (n + 1) : 0x7Fu);
+        for (int i = 1; i < n; i++)
+            c = c << 6 | ((uint8_t)s[i] & 0x3Fu);
+        if (c >= 0x10000)
+            str_printf(to, "\\u%04x", 0xD800 + ((c - 0x10000) >> 10));
+        str_printf(to, "\\u%04x", c >= 0x10000 ? 0xDC00 + ((c - 0x10000) & 0x3FF) : c);
+        s += n ? n : 1;
     }
 }
 
-int chat_to_json(struct chat_run *r, struct chat_value v, int indent, struct chat_value *out)
+static int write_text(const struct writing *w, struct chat_value v)
+{
+    char *copy = mem_alloc(v.text.n + 1);
+    struct str quoted = {0};
+    if (!copy)
+        return err_no_memory(w->r->err, v.text.n);
+    if (v.text.n)
+        memcpy(copy, v.text.s, v.text.n);
+    str_json(w->form->ascii ? &quoted : w->s, copy);
+    mem_free(copy);
+    int code = str_check(&quoted, w->r->err);
+    if (!code && w->form->ascii)
+        append_ascii(w->s, str_text(&quoted));
+    str_free(&quoted);
+    return code;
+}
+
+/* A value that is neither a list nor an object. */
+static int write_plain(const struct writing *w, struct chat_value v)
+{
+    struct chat_value text;
+    switch (v.kind) {
+    case CHAT_TEXT:
+        return write_text(w, v);
+    case CHAT_NONE:
+        str_append(w->s, "null");
+        return SNUG_OK;
+    case CHAT_BOOL:
+        str_append(w->s, v.yes ? "true" : "false");
+        return SNUG_OK;
+    case CHAT_INT:
+    case CHAT_REAL:
+        TRY(chat_as_text(w->r, v, &text));
+        str_append_n(w->s, text.text.s, text.text.n);
+        return SNUG_OK;
+    default:
+        return chat_fail(w->r, "tojson of %s", chat_kind_name(v));
+    }
+}
+
+/* Keys that are no texts become texts. */
+static int write_key(const struct writing *w, struct chat_value key)
+{
+    const char *quote = key.kind == CHAT_TEXT ? "" : "\"";
+    str_append(w->s, quote);
+    TRY(write_plain(w, key));
+    str_append(w->s, quote);
+    str_append_n(w->s, w->form->colon.text.s, w->form->colon.text.n);
+    return SNUG_OK;
+}
+
+static int write_value(const struct writing *w, struct chat_value v, int depth)
+{
+    bool dict = v.kind == CHAT_DICT;
+    size_t *order = NULL, n = dict ? v.dict->n : v.kind == CHAT_LIST || v.kind == CHAT_TUPLE ? v.list->n : 0;
+    TRY(chat_step(w->r));
+    if (depth > DEPTH || w->s->n > CHAT_MEMORY) /* an object that was put into itself */
+        return chat_fail(w->r, "tojson: nested too deep, or too long");
+    if (!dict && v.kind != CHAT_LIST && v.kind != CHAT_TUPLE)
+        return write_plain(w, v);
+    if (dict && w->form->sorted)
+        TRY(chat_sort(w->r, &(struct chat_list){.n = n, .items = v.dict->keys}, false, &order));
+    str_append(w->s, dict ? "{" : "[");
+    for (size_t i = 0; i < n; i++) {
+        size_t at = order ? order[i] : i;
+        if (i)
+            str_append_n(w->s, w->form->comma.text.s, w->form->comma.text.n);
+        new_line(w, depth + 1);
+        if (dict)
+            TRY(write_key(w, v.dict->keys[at]));
+        TRY(write_value(w, dict ? v.dict->values[at] : v.list->items[at], depth + 1));
+    }
+    if (n)
+        new_line(w, depth);
+    str_append(w->s, dict ? "}" : "]");
+    return SNUG_OK;
+}
+
+int chat_to_json(struct chat_run *r, struct chat_value v, const struct chat_json_form *form, struct chat_value *out)
 {
     struct str s = {0};
-    int code = write_value(r, v, indent, 0, &s);
+    int code = write_value(&(struct writing){.r = r, .form = form, .s = &s}, v, 0);
     return chat_take_str(r, &s, code, out);
 }

@@ -94,6 +94,44 @@ bool chat_template_reads_clock(const struct chat_template *t)
     return t->reads_clock;
 }
 
+/* A message as transformers hands it over: what is null is left out, and thoughts have both names that templates read. What is no object
+ * stays for the template to refuse. */
+static int make_message(struct chat_run *r, struct chat_value given, struct chat_value *out)
+{
+    static const char *const names[] = {"reasoning_content", "thinking", "reasoning"};
+    const struct chat_value *thoughts = NULL;
+    const struct chat_dict *d = given.dict;
+    *out = given;
+    if (given.kind != CHAT_DICT)
+        return SNUG_OK;
+    TRY(chat_dict_new(r, CHAT_DICT, out));
+    for (size_t i = 0; i < sizeof names / sizeof *names && (!thoughts || thoughts->kind == CHAT_NONE); i++)
+        thoughts = chat_dict_get(d, chat_word(names[i]));
+    bool thinks = thoughts && thoughts->kind != CHAT_NONE;
+    if (thinks)
+        TRY(chat_dict_set(r, out->dict, chat_word("thinking"), *thoughts));
+    for (size_t i = 0; i < d->n; i++)
+        if (d->values[i].kind != CHAT_NONE)
+            TRY(chat_dict_set(r, out->dict, d->keys[i], d->values[i]));
+    return thinks ? chat_dict_set(r, out->dict, chat_word("reasoning_content"), *thoughts) : SNUG_OK;
+}
+
+static int make_messages(struct chat_run *r, json_t *messages, struct chat_value *out)
+{
+    struct chat_value given, message;
+    struct chat_list *list;
+    TRY(chat_of_json(r, messages, &given));
+    *out = given;
+    if (given.kind != CHAT_LIST)
+        return SNUG_OK;
+    TRY(chat_list_new(r, CHAT_LIST, given.list->n, &list, out));
+    for (size_t i = 0; i < given.list->n; i++) {
+        TRY(make_message(r, given.list->items[i], &message));
+        TRY(chat_list_add(r, list, message));
+    }
+    return SNUG_OK;
+}
+
 /* What transformers gives to a template. */
 static int set_variables(struct chat_run *r, const struct chat_input *in)
 {
@@ -108,7 +146,7 @@ static int set_variables(struct chat_run *r, const struct chat_input *in)
         TRY(chat_of_json(r, in->more[i], &v));
         TRY(chat_scope_set(r, r->scope, in->more_names[i], v));
     }
-    TRY(chat_of_json(r, in->messages, &v));
+    TRY(make_messages(r, in->messages, &v));
     return chat_scope_set(r, r->scope, "messages", v);
 }
 

@@ -196,7 +196,7 @@ int chat_in(struct chat_run *r, struct chat_value item, struct chat_value all, b
         return SNUG_OK;
     }
     if (all.kind == CHAT_DICT) {
-        *yes = item.kind == CHAT_TEXT && chat_dict_get(all.dict, item);
+        *yes = chat_dict_get(all.dict, item) != NULL;
         return SNUG_OK;
     }
     if (all.kind == CHAT_LIST || all.kind == CHAT_TUPLE)
@@ -347,20 +347,25 @@ int chat_dict_new(struct chat_run *r, enum chat_kind kind, struct chat_value *ou
     return SNUG_OK;
 }
 
+static bool same_key(struct chat_value a, struct chat_value b)
+{
+    if (chat_is_number(a) && chat_is_number(b))
+        return equal_numbers(a, b);
+    return a.kind == b.kind && (a.kind == CHAT_NONE || (a.kind == CHAT_TEXT && chat_equal_texts(a, b)));
+}
+
 const struct chat_value *chat_dict_get(const struct chat_dict *d, struct chat_value key)
 {
-    if (key.kind != CHAT_TEXT)
-        return NULL;
     for (size_t i = 0; i < d->n; i++)
-        if (chat_equal_texts(d->keys[i], key))
+        if (same_key(d->keys[i], key))
             return &d->values[i];
     return NULL;
 }
 
 int chat_dict_set(struct chat_run *r, struct chat_dict *d, struct chat_value key, struct chat_value value)
 {
-    if (key.kind != CHAT_TEXT)
-        return chat_fail(r, "%s as a key of an object; snug knows strings", chat_kind_name(key));
+    if (key.kind != CHAT_TEXT && key.kind != CHAT_NONE && !chat_is_number(key))
+        return chat_fail(r, "%s as a key of an object; snug knows strings, numbers and none", chat_kind_name(key));
     struct chat_value *there = (struct chat_value *)(uintptr_t)chat_dict_get(d, key);
     if (there) {
         *there = value;

@@ -46,7 +46,7 @@ struct chat_list {
 
 struct chat_dict {
     size_t n, cap;
-    struct chat_value *keys, *values; /* (n), in the order in which they came; keys are texts */
+    struct chat_value *keys, *values; /* (n), in the order in which they came; keys are texts, numbers or none */
 };
 
 /* What a template may take. */
@@ -119,7 +119,15 @@ int chat_dict_set(struct chat_run *r, struct chat_dict *d, struct chat_value key
 const struct chat_value *chat_dict_get(const struct chat_dict *d, struct chat_value key); /* NULL: not there */
 
 int chat_of_json(struct chat_run *r, json_t *j, struct chat_value *out);
-/* As json.dumps with ensure_ascii=False; indent -1: on one line. */
-int chat_to_json(struct chat_run *r, struct chat_value v, int indent, struct chat_value *out);
+/* As json.dumps has it. */
+struct chat_json_form {
+    int indent;                     /* -1: on one line */
+    struct chat_value comma, colon; /* texts between items, and behind a key */
+    bool ascii, sorted;             /* other characters as \uXXXX; keys of objects in order */
+};
+int chat_to_json(struct chat_run *r, struct chat_value v, const struct chat_json_form *form, struct chat_value *out);
+
+/* The order of these keys: order[i] is the number of the i-th one. Keys that are equal stay in order, `reverse` or not. */
+int chat_sort(struct chat_run *r, const struct chat_list *keys, bool reverse, size_t **order);
 
 #endif

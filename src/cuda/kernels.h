@@ -41,6 +41,7 @@ int cuda_call_device(struct cuda_call *c, int device);
     ROW(attention_bwd)                                                                                                 \
     ROW(attention_disentangled)                                                                                        \
     ROW(attention_disentangled_bwd)                                                                                    \
+    ROW(attention_sinks_bwd)                                                                                           \
     ROW(cross_entropy)                                                                                                 \
     ROW(dora_bwd)                                                                                                      \
     ROW(embed_bwd)                                                                                                     \

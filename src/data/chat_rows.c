@@ -1,5 +1,6 @@
 /* The mask of a conversation comes from {% generation %} where the template has it. Where it has not, the conversation is
- * rendered up to each answer and up to its end; the tokens of both must be the first of those of the whole. */
+ * rendered up to each answer and up to its end; the tokens of both must be the first of those of the whole. A template may
+ * end an answer in one way where a text ends, and in another where it goes on: then up to what begins the next answer. */
 #include "data/chat_rows.h"
 
 #include "format/json.h"
@@ -41,7 +42,7 @@ void chat_setup_describe(const struct chat_setup *c, struct str *s)
     hash_hex(c->template ? chat_template_hash(c->template) : (struct hash128){0}, hex);
     if (c->template && chat_template_reads_clock(c->template) && localtime_r(&now, &tm))
         strftime(day, sizeof day, "%Y-%m-%d", &tm);
-    str_printf(s, " chat with tools %s %s %d %d", hex, day, c->assistant_only, c->completion_only);
+    str_printf(s, " chat with tools and thoughts %s %s %d %d", hex, day, c->assistant_only, c->completion_only);
     for (size_t i = 0; i < c->n_tokens; i++)
         str_json(s, c->tokens[i].text);
     for (int i = 0; i < c->n_ends; i++)
@@ -243,20 +244,30 @@ static int mask_marks(const struct tokenizer *t, struct chat_buf *b, struct snug
     return SNUG_OK;
 }
 
-/* Tokens of the first n messages, which must be the first of all. */
-static int prefix_of(const struct chat_setup *c, const struct tokenizer *t, json_t *messages, size_t n, bool prompt,
-                     struct chat_buf *b, size_t *tokens, struct snug_err *err)
+static int refuse_prefix(size_t n, struct snug_err *err)
 {
-    struct ids ids;
-    TRY(render(c, b, messages, n, prompt, &b->part, err));
-    TRY(ids_of(t, str_text(&b->part.text), b->part.text.n, true, &b->prefix, &ids, err));
-    *tokens = common(ids, b);
-    if (*tokens == ids.n)
-        return SNUG_OK;
     return err_set(err, SNUG_ERR_INPUT,
                    "its first %zu messages alone have other tokens than within the conversation, so nothing shows what "
                    "the assistant says; give a template with {%% generation %%} (--chat-template)",
                    n);
+}
+
+/* Tokens of the first n messages, until the next call. */
+static int ids_of_first(const struct chat_setup *c, const struct tokenizer *t, json_t *messages, size_t n, bool prompt,
+                        struct chat_buf *b, struct ids *ids, struct snug_err *err)
+{
+    TRY(render(c, b, messages, n, prompt, &b->part, err));
+    return ids_of(t, str_text(&b->part.text), b->part.text.n, true, &b->prefix, ids, err);
+}
+
+/* How many they are; they must be the first of all. */
+static int prefix_of(const struct chat_setup *c, const struct tokenizer *t, json_t *messages, size_t n, bool prompt,
+                     struct chat_buf *b, size_t *tokens, struct snug_err *err)
+{
+    struct ids ids;
+    TRY(ids_of_first(c, t, messages, n, prompt, b, &ids, err));
+    *tokens = common(ids, b);
+    return *tokens == ids.n ? SNUG_OK : refuse_prefix(n, err);
 }
 
 static bool is_end(const struct chat_setup *c, int32_t id)
@@ -276,6 +287,39 @@ static size_t end_of_answer(const struct chat_setup *c, const struct chat_buf *b
     return to;
 }
 
+/* Where answer i ends, whose first token is `from`, in a conversation that goes on: in front of what begins the next answer behind it, which
+ * are the tokens in front of `from`. What closes it without ending a text, such as gpt-oss's <|end|>, is context: a model that writes it
+ * would go on. */
+static int end_within(const struct chat_setup *c, const struct tokenizer *t, json_t *messages, size_t i, size_t from,
+                      struct chat_buf *b, size_t *to, struct snug_err *err)
+{
+    struct ids ids;
+    size_t before, begin;
+    TRY(prefix_of(c, t, messages, i, false, b, &before, err));
+    begin = from - (before < from ? before : from);
+    TRY(ids_of_first(c, t, messages, i + 1, true, b, &ids, err));
+    *to = ids.n - (begin < ids.n ? begin : ids.n);
+    if (common(ids, b) < *to || *to <= from ||
+        memcmp(ids.ids + *to, b->ids + from - begin, begin * sizeof *ids.ids) != 0)
+        return refuse_prefix(i + 1, err);
+    size_t end = end_of_answer(c, b, from, *to);
+    *to = end < *to || is_end(c, b->ids[end - 1]) || !tokenizer_is_special(t, b->ids[end - 1]) ? end : end - 1;
+    return SNUG_OK;
+}
+
+/* Behind the answer's last token. */
+static int find_end(const struct chat_setup *c, const struct tokenizer *t, json_t *messages, size_t i, size_t from,
+                    struct chat_buf *b, size_t *to, struct snug_err *err)
+{
+    struct ids ids;
+    TRY(ids_of_first(c, t, messages, i + 1, false, b, &ids, err));
+    *to = common(ids, b);
+    if (*to < ids.n)
+        return end_within(c, t, messages, i, from, b, to, err);
+    *to = end_of_answer(c, b, from, *to);
+    return SNUG_OK;
+}
+
 static int mask_answers(const struct chat_setup *c, const struct tokenizer *t, json_t *messages, struct chat_buf *b,
                         struct snug_err *err)
 {
@@ -285,8 +329,7 @@ static int mask_answers(const struct chat_setup *c, const struct tokenizer *t, j
         if (strcmp(role, "assistant") != 0 || i == 0) /* nothing shows where a greeting begins, so it is context */
             continue;
         TRY(prefix_of(c, t, messages, i, true, b, &from, err));
-        TRY(prefix_of(c, t, messages, i + 1, false, b, &to, err));
-        to = end_of_answer(c, b, from, to);
+        TRY(find_end(c, t, messages, i, from, b, &to, err));
         memset(b->mask + from, 1, to > from ? to - from : 0);
     }
     return SNUG_OK;

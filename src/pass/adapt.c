@@ -205,12 +205,12 @@ static void adapt_experts(struct adapting *d, struct node n, const struct adapte
     struct op_linear_experts *l = &n.u.linear_experts;
     const struct value w = *graph_value(g, l->w), y = *graph_value(g, l->y);
     struct node behind = {.op = OP_add, .layer = n.layer, .u.add.y = l->y};
-    int first = g->n_nodes;
-    int down = by_expert(d, a, l->x, factor_a(d, a, w.shape[2].c), false, l->offsets);
+    int first = g->n_nodes, out = l->in_out ? 2 : 1, in = l->in_out ? 1 : 2;
+    int down = by_expert(d, a, l->x, factor_a(d, a, w.shape[in].c), false, l->offsets);
     struct op_scale scaled = {.x = down, .by = a->scale};
     if (a->scale != 1)
         emit_scale(g, &scaled);
-    int factor = factor_b(d, a, w.shape[1].c);
+    int factor = factor_b(d, a, w.shape[out].c);
     behind.u.add.b = by_expert(d, a, a->scale != 1 ? scaled.y : down, factor, true, l->offsets);
     behind.u.add.a = l->y = graph_add_value(g, NULL, ROLE_ACTIVATION, DT_F32, y.ndim, y.shape);
     take_emitted(d, first);

@@ -149,7 +149,7 @@ struct adapter {
     int64_t experts;    /* 0: of a layer; else W is (E,O,I), and A and B have a matrix for each (op/experts/split.c) */
     int64_t r;          /* A is (r,I), B is (O,r); of experts (r E,I) and (O,r E) */
     double scale;       /* alpha / r */
-    bool in_out;        /* W is (I,O), as linear's attribute says; pass_adapt goes by that one */
+    bool in_out;        /* W is (I,O), or (E,I,O), as the products' attribute says; pass_adapt goes by that one */
 };
 struct adapters {
     const struct adapter *list; /* sorted by module */

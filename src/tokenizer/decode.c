@@ -3,6 +3,24 @@
 
 #include <string.h>
 
+/* NULL: it is none. */
+static const struct added_token *added_of(const struct tokenizer *t, const char *token)
+{
+    int32_t index = token ? trie_find(&t->added_ids, token, strlen(token)) : -1;
+    return index >= 0 ? &t->added[index] : NULL;
+}
+
+/* As in the library, one that normalizing changes is no longer known as special. */
+static bool is_special(const struct added_token *added)
+{
+    return added && added->special && !strcmp(added->content, added->decoded);
+}
+
+bool tokenizer_is_special(const struct tokenizer *t, int32_t id)
+{
+    return is_special(added_of(t, tokenizer_token(t, id)));
+}
+
 /* Tokens are the first text of the pipeline, in a buffer that the first decoder does not write. */
 static int gather(struct encoder *e, const int32_t *ids, size_t n, bool skip_special, struct words *w)
 {
@@ -13,10 +31,8 @@ static int gather(struct encoder *e, const int32_t *ids, size_t n, bool skip_spe
         const char *token = tokenizer_token(t, ids[i]);
         if (!token)
             continue;
-        int32_t index = trie_find(&t->added_ids, token, strlen(token));
-        const struct added_token *added = index >= 0 ? &t->added[index] : NULL;
-        /* As in the library, one that normalizing changes is no longer known as special. */
-        if (skip_special && added && added->special && !strcmp(added->content, added->decoded))
+        const struct added_token *added = added_of(t, token);
+        if (skip_special && is_special(added))
             continue;
         token = added ? added->decoded : token;
         size_t start = to->n;

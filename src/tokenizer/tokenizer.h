@@ -118,6 +118,7 @@ int32_t tokenizer_vocab_size(const struct tokenizer *t);                  /* hig
 int32_t tokenizer_id(const struct tokenizer *t, const char *token);       /* -1: not in the vocabulary */
 const char *tokenizer_token(const struct tokenizer *t, int32_t id);       /* NULL: no such id */
 int32_t tokenizer_special(const struct tokenizer *t, enum special_token); /* -1: it has none */
+bool tokenizer_is_special(const struct tokenizer *t, int32_t id);         /* whether skip_special leaves it out */
 int tokenizer_template_tokens(const struct tokenizer *t, bool pair);      /* how many a text or a pair gets: 2, 3 */
 int64_t tokenizer_max_length(const struct tokenizer *t);                  /* "model_max_length", or 0 when not stated */
 

@@ -14,13 +14,13 @@
 struct part {
     const struct model_tensor *base, *saved; /* saved: the adapter has it in full */
     const struct adapter *adapter;           /* else NULL: it stays */
-    int64_t expert, row;                     /* of experts: whose rows of B they are, and from which on */
+    int64_t expert, row;                     /* of experts: whose rows of B they are, and from which on; the first */
 };
 
 /* What an adapter of an expert shares with those of the others. */
 struct factors {
     const struct adapter *of;
-    float *a, *b;
+    float *a, *b; /* b is turned where weights are (I,O): (E,r,O) */
 };
 enum { FACTORS_KEPT = 2 }; /* of a block's two weights, whose tensors alternate */
 
@@ -60,7 +60,7 @@ static float *read_own(struct merging *m, const struct adapter *a, const char *w
 /* Rounds the row to the type of the weights, and remembers how far off that is at most. */
 static void put_row(struct merging *m, const struct st_tensor *t, const double *row, double *rounded, int64_t at)
 {
-    int64_t n = t->shape[1];
+    int64_t n = t->shape[t->ndim - 1];
     char *to = (char *)m->data + dtype_bytes(t->dtype, at * n);
     dtype_convert(to, t->dtype, row, DT_F64, n);
     dtype_convert(rounded, DT_F64, to, t->dtype, n);
@@ -76,8 +76,24 @@ static void drop_factors(struct factors *f)
     *f = (struct factors){0};
 }
 
+/* B (O,r E) as (E,r,O), whose rows go along those of weights (I,O). NULL: it failed. */
+static float *turned(float *b, const struct adapter *a, int64_t out, struct snug_err *err)
+{
+    int64_t experts = a->experts ? a->experts : 1;
+    float *to = b ? mem_alloc((size_t)(experts * a->r * out) * sizeof *to) : NULL;
+    if (b && !to)
+        err_no_memory(err, (unsigned long long)(experts * a->r * out) * sizeof *to);
+    for (int64_t o = 0; to && o < out; o++)
+        for (int64_t k = 0; k < a->r; k++)
+            for (int64_t e = 0; e < experts; e++)
+                to[(e * a->r + k) * out + o] = b[(o * a->r + k) * experts + e];
+    mem_free(b);
+    return to;
+}
+
 /* A and B, which stay until those of other adapters are read. */
-static int read_factors(struct merging *m, const struct adapter *a, struct factors *out, struct snug_err *err)
+static int read_factors(struct merging *m, const struct adapter *a, int64_t columns, struct factors *out,
+                        struct snug_err *err)
 {
     size_t i = 0;
     while (i + 1 < FACTORS_KEPT && m->kept[i].of != a)
@@ -88,6 +104,7 @@ static int read_factors(struct merging *m, const struct adapter *a, struct facto
         f.of = a;
         f.a = read_own(m, a, "lora_A.weight", err);
         f.b = f.a ? read_own(m, a, "lora_B.weight", err) : NULL;
+        f.b = a->in_out ? turned(f.b, a, columns, err) : f.b;
     }
     memmove(m->kept + 1, m->kept, i * sizeof *m->kept);
     m->kept[0] = *out = f;
@@ -97,27 +114,31 @@ static int read_factors(struct merging *m, const struct adapter *a, struct facto
 /* A weight with what its adapter is made of. */
 struct weight {
     const struct part *part;
-    int64_t rows, columns;
+    int64_t matrices, rows, columns; /* matrices: of experts, in one tensor; rows: of each */
     float *w;
     struct factors f;
     float *lengths;  /* by output; NULL: rows stay as long as they become */
     double *factors; /* by output: what the lengths make of it */
 };
 
-/* W + scale B A: w (O,I), or (I,O) when in_out; a (r,I), b (O,r), of experts as split_experts has them. One row of W at a time, summed in
- * double. */
-static void add_product(const struct weight *x, int64_t at, double *row)
+/* scale B A to one row of W, summed in double: w (O,I), or (I,O) when in_out; a (r,I), b (O,r), of experts as split_experts has them. */
+static void add_product(const struct weight *x, int64_t i, double *row)
 {
     const struct adapter *adapter = x->part->adapter;
-    bool in_out = adapter->in_out;
-    int64_t experts = adapter->experts ? adapter->experts : 1, in = in_out ? x->rows : x->columns;
-    const float *a = x->f.a + x->part->expert * adapter->r * in;
-    const float *b = x->f.b + x->part->row * adapter->r * experts + x->part->expert;
-    for (int64_t k = 0; k < adapter->r; k++)
-        for (int64_t j = 0; j < x->columns; j++) {
-            int64_t o = in_out ? j : at, i = in_out ? at : j;
-            row[j] += adapter->scale * (double)b[(o * adapter->r + k) * experts] * a[k * in + i];
-        }
+    int64_t experts = adapter->experts ? adapter->experts : 1, expert = x->part->expert + i / x->rows, r = adapter->r;
+    int64_t at = i % x->rows;
+    for (int64_t k = 0; k < r && adapter->in_out; k++) {
+        const float *b = x->f.b + (expert * r + k) * x->columns;
+        double a = x->f.a[(expert * r + k) * x->rows + at];
+        for (int64_t j = 0; j < x->columns; j++)
+            row[j] += adapter->scale * (double)b[j] * a;
+    }
+    for (int64_t k = 0; k < r && !adapter->in_out; k++) {
+        const float *a = x->f.a + (expert * r + k) * x->columns;
+        double b = x->f.b[((x->part->row + at) * r + k) * experts + expert];
+        for (int64_t j = 0; j < x->columns; j++)
+            row[j] += adapter->scale * b * a[j];
+    }
 }
 
 static int read_weight(struct merging *m, struct weight *x, struct snug_err *err)
@@ -126,7 +147,7 @@ static int read_weight(struct merging *m, struct weight *x, struct snug_err *err
     x->w = read_floats(&m->s.dir, x->part->base, err);
     if (!x->w)
         return err ? err->code : SNUG_ERR_ENV;
-    TRY(read_factors(m, x->part->adapter, &x->f, err));
+    TRY(read_factors(m, x->part->adapter, x->columns, &x->f, err));
     x->lengths = dora ? read_own(m, x->part->adapter, "lora_magnitude_vector", err) : NULL;
     return dora && !x->lengths ? err ? err->code : SNUG_ERR_ENV : SNUG_OK;
 }
@@ -138,7 +159,7 @@ static void free_weight(struct weight *x)
     mem_free(x->factors);
 }
 
-/* Row i of W + scale B A. */
+/* Row i of W + scale B A, through all matrices. */
 static void sum_row(const struct weight *x, int64_t i, double *row)
 {
     for (int64_t j = 0; j < x->columns; j++)
@@ -166,12 +187,13 @@ static int find_factors(struct weight *x, double *row, struct snug_err *err)
 
 static int merge_weight(struct merging *m, const struct part *p, const struct st_tensor *t, struct snug_err *err)
 {
-    struct weight x = {.part = p, .rows = t->shape[0], .columns = t->shape[1]};
+    const int64_t *shape = t->shape + (t->ndim - 2);
+    struct weight x = {.part = p, .matrices = t->ndim > 2 ? t->shape[0] : 1, .rows = shape[0], .columns = shape[1]};
     double *row = mem_alloc(2 * (size_t)x.columns * sizeof *row);
     int code = row ? read_weight(m, &x, err) : err_no_memory(err, 2 * (unsigned long long)x.columns * sizeof *row);
     if (!code && x.lengths)
         code = find_factors(&x, row, err);
-    for (int64_t i = 0; !code && i < x.rows; i++) {
+    for (int64_t i = 0; !code && i < x.matrices * x.rows; i++) {
         sum_row(&x, i, row);
         for (int64_t j = 0; j < x.columns && x.factors; j++)
             row[j] *= x.factors[p->adapter->in_out ? j : i];

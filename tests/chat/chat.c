@@ -9,22 +9,43 @@
 
 #include <cmocka.h>
 
-static int render(const char *template, json_t *messages, bool prompt, json_t *tokens, struct chat_rendering *out,
-                  struct snug_err *err)
+/* more: an object with other variables, or NULL. */
+static int render_with(const char *template, json_t *messages, bool prompt, json_t *tokens, json_t *more, int64_t now,
+                       struct chat_rendering *out, struct snug_err *err)
 {
     struct chat_template *t;
     struct chat_variable variables[8];
-    size_t n = 0;
+    const char *names[8];
+    json_t *values[8];
+    size_t n = 0, n_more = 0;
     const char *key;
     json_t *value;
     int code = chat_template_open("chat_template", template, strlen(template), &t, err);
     if (code)
         return code;
     json_object_foreach(tokens, key, value) variables[n++] = (struct chat_variable){key, json_string_value(value)};
-    struct chat_input in = {.messages = messages, .add_generation_prompt = prompt, .tokens = variables, .n_tokens = n};
+    json_object_foreach(more, key, value)
+    {
+        names[n_more] = key;
+        values[n_more++] = value;
+    }
+    struct chat_input in = {.messages = messages,
+                            .more_names = names,
+                            .more = values,
+                            .n_more = n_more,
+                            .add_generation_prompt = prompt,
+                            .tokens = variables,
+                            .n_tokens = n,
+                            .now = now};
     code = chat_template_render(t, &in, out, err);
     chat_template_close(t);
     return code;
+}
+
+static int render(const char *template, json_t *messages, bool prompt, json_t *tokens, struct chat_rendering *out,
+                  struct snug_err *err)
+{
+    return render_with(template, messages, prompt, tokens, NULL, 0, out, err);
 }
 
 /* Bytes of so many code points. */
@@ -52,9 +73,9 @@ static bool replay(json_t *row, struct chat_rendering *out)
     const char *template = json_string_value(json_object_get(row, "template"));
     json_t *text = json_object_get(row, "text");
     struct snug_err e = {0};
-    int code =
-        render(template, json_object_get(row, "messages"), json_is_true(json_object_get(row, "add_generation_prompt")),
-               json_object_get(row, "tokens"), out, &e);
+    int code = render_with(template, json_object_get(row, "messages"),
+                           json_is_true(json_object_get(row, "add_generation_prompt")), json_object_get(row, "tokens"),
+                           json_object_get(row, "more"), json_integer_value(json_object_get(row, "now")), out, &e);
     bool same = text ? !code && !strcmp(str_text(&out->text), json_string_value(text)) &&
                            same_marks(json_object_get(row, "marks"), out)
                      : code == SNUG_ERR_INPUT && strstr(e.text, "chat_template: line ");
@@ -119,6 +140,22 @@ static void test_refused(void **state)
     json_decref(messages);
 }
 
+/* What is no list of objects is the template's, as it is. */
+static void test_odd_messages(void **state)
+{
+    (void)state;
+    static const char *const cases[] = {"[1, null, \"a\", [], {}]", "{\"thinking\": null}", "5", "null"};
+    struct chat_rendering out = {0};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct snug_err e = {0};
+        json_t *messages = json_loads(cases[i], JSON_DECODE_ANY, NULL);
+        assert_int_equal(render("{{ messages | tojson }}", messages, false, NULL, &out, &e), SNUG_OK);
+        assert_string_equal(str_text(&out.text), cases[i]);
+        json_decref(messages);
+    }
+    chat_rendering_free(&out);
+}
+
 /* Nested as deep as it goes: no stack overflows. */
 static void test_deep(void **state)
 {
@@ -139,10 +176,13 @@ static void test_deep(void **state)
 static void test_memory(void **state)
 {
     (void)state;
-    const char *template = "{% macro f(a) %}{{ a | upper }}{% endmacro %}{% for m in messages %}{{ f(m.content) }}"
-                           "{% generation %}{{ m | tojson }}{% endgeneration %}{{ 'a b'.split() | join('-') }}"
-                           "{% set x %}{{ m.role | replace('s', '\\u00e9') }}{% endset %}{{ x }}{% endfor %}";
-    json_t *messages = json_loads("[{\"role\":\"user\",\"content\":\"hi\"}]", 0, NULL);
+    const char *template =
+        "{% macro f(a) %}{{ a | upper }}{% endmacro %}{% for m in messages %}{{ f(m.content) }}"
+        "{% generation %}{{ m | tojson }}{% endgeneration %}{{ 'a b'.split() | join('-') }}"
+        "{% set x %}{{ m.role | replace('s', '\\u00e9') }}{% endset %}{{ x }}"
+        "{{ m | dictsort | map('first') | join }}{{ ['b', 'A'] | sort | max }}"
+        "{{ {'z': '\\u00e9', 1: m.thinking} | tojson(true, 1) }}{{ x | indent(2, true) }}{% endfor %}";
+    json_t *messages = json_loads("[{\"role\":\"user\",\"content\":\"hi\",\"reasoning\":\"so\"}]", 0, NULL);
     bool failed = true;
     for (long k = 1; failed; k++) {
         struct failing_memory memory;
@@ -153,8 +193,13 @@ static void test_memory(void **state)
         failed = failing_memory_hit(&memory);
         assert_int_equal(code, failed ? SNUG_ERR_ENV : SNUG_OK);
         if (!failed)
-            assert_string_equal(str_text(&out.text), "HI{\"role\": \"user\", \"content\": \"hi\"}a-bu\xc3\xa9"
-                                                     "er");
+            assert_string_equal(
+                str_text(&out.text),
+                "HI{\"thinking\": \"so\", \"role\": \"user\", \"content\": \"hi\", \"reasoning\": \"so\", "
+                "\"reasoning_content\": \"so\"}a-bu\xc3\xa9"
+                "ercontentreasoningreasoning_contentrolethinkingb{\n \"z\": \"\\u00e9\",\n \"1\": "
+                "\"so\"\n}  u\xc3\xa9"
+                "er");
         chat_rendering_free(&out);
         mem_set_ops(NULL);
     }
@@ -164,10 +209,8 @@ static void test_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_recorded),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_deep),
-        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_recorded), cmocka_unit_test(test_refused), cmocka_unit_test(test_odd_messages),
+        cmocka_unit_test(test_deep),     cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

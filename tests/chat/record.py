@@ -1,10 +1,24 @@
 """Records what transformers (jinja2) renders of the templates below: recorded.jsonl, a case a line.
-usage: python tests/chat/record.py        (transformers 5.17, jinja2 3.1.6)"""
+usage: python tests/chat/record.py        (transformers 5.24, jinja2 3.1.6)"""
+import datetime
 import json
 import os
 import sys
 
-from transformers.utils.chat_template_utils import _compile_jinja_template, render_jinja_template
+from transformers.utils import chat_template_utils
+from transformers.utils.chat_template_utils import _normalize_chat_messages, render_jinja_template
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+NOW = 1751112000  # 2025-06-28, noon in UTC
+
+
+class Clock(datetime.datetime):
+    @classmethod
+    def now(cls):
+        return datetime.datetime.fromtimestamp(NOW, datetime.timezone.utc)
+
+
+chat_template_utils.datetime = Clock
 
 U = {"role": "user", "content": "  Hi there, what's 2+2?\n"}
 A = {"role": "assistant", "content": " It is 4.\n\nTruly «4» ✓ "}
@@ -231,17 +245,34 @@ ONE = [
     "{{ a b }}",
     "{{ }}",
     "{% break %}",
+    # orders, sums, indents
+    "{{ [3, 1, 2.5] | sort | join(',') }} {{ ['b', 'A', 'c', 'a'] | sort | join }} {{ ['b', 'A'] | sort(case_sensitive=true) | join }} {{ ['b', 'A', 'a', 'B'] | sort(reverse=true) | join }} {{ messages | sort(attribute='role') | map(attribute='role') | join(',') }} {{ 'cab' | sort | join }}",
+    "{% for k, v in {'b': 1, 'A': 3, 'a': 2} | dictsort %}{{ k }}{{ v }}{% endfor %} {% for k, v in {'b': 1, 'a': 2, 'c': 0} | dictsort(by='value', reverse=true) %}{{ k }}{% endfor %} {% for k, v in {'b': 1, 'A': 2} | dictsort(true) %}{{ k }}{% endfor %}",
+    "{{ [1, 2, 3] | sum }} {{ [1, 2.5] | sum }} {{ messages | map(attribute='content') | map('length') | sum }} {{ [{'n': 2}, {'n': 3}] | sum(attribute='n') }} {{ [[1], [2, 3]] | sum(start=[]) | join }} {{ [] | sum }}",
+    "{{ [1, 5, 2] | max }} {{ [4, 1, 5] | min }} {{ [] | max is defined }} {{ ['b', 'C', 'a'] | max }} {{ ['b', 'C', 'a'] | min(case_sensitive=true) }} {{ [{'n': 2}, {'n': 3}] | max(attribute='n') | tojson }} {{ ['a', 'A'] | max }}",
+    "{{ '1.5' | float }} {{ 'x' | float }} {{ 3 | float }} {{ ' 2e3 ' | float }} {{ 'x' | float(7) }} {{ none | float }}",
+    "{{ 'a\nb\n\nc' | indent }}|{{ 'a\nb' | indent(2, true) }}|{{ 'a\n\nb\n' | indent(2, first=true, blank=true) }}|{{ 'a\nb' | indent('> ') }}|{{ '' | indent(3, true) }}|{{ 'a\r\nb' | indent(1) }}",
+    # forms of JSON, keys that are no texts
+    "{{ {'b': 1, 'a': [1.5, none, 'é😀\n\x7f']} | tojson(ensure_ascii=true) }} {{ 'é' | tojson(true) }} {{ 'é' | tojson(false) }} {{ {'b': 1, 'a': {'d': 2, 'c': 3}} | tojson(sort_keys=true) }} {{ [1, {'a': 2}] | tojson(separators=(',', ':')) }}\n{{ [1, {'b': 2, 'a': []}] | tojson(indent=1, separators=(' ;', ' = ')) }} {{ [1] | tojson(false, 2) }} {{ [1] | tojson(indent=none) }}",
+    "{% set d = {0: 'zero', 512: 'k', true: 'yes', none: 'no', 1.5: 'x', 'a': 5} %}{{ d[0] }}{{ d[512] }}{{ d[1] }}{{ d[none] }}{{ d[1.5] }}{{ d['a'] }}{{ d[7] is defined }}{{ 512 in d }}{{ 'b' in d }}{{ 512.0 in d }} {{ d | tojson }} {{ d.get(512) }} {{ d | length }}",
+    "{% set ns = namespace(step=none) %}{% for k, v in {0: 0, 4096: 1024, 512: 128} | dictsort %}{{ k }}:{{ v }} {% if ns.step is none and 300 <= k %}{% set ns.step = v %}{% endif %}{% endfor %}{{ ns.step }}",
+    "{{ {1: 'a', 'b': 2} | tojson(sort_keys=true) }}",
+    "{{ [1, 'a'] | sort }}",
+    "{{ [1] | tojson(separators=',') }}",
     # letters and lines of other kinds
     "{{ \"they're here (so-called) a_b 3x\" | title }} {{ 'straße' | upper }} {{ 'ßa' | capitalize }} {{ \"they're ßx\".title() }} {{ 'a\\x0bb\u2028c\u0085d\\r\\ne\\n'.splitlines() | join('+') }}",
 ]
 
 
-def record(template, messages, prompt, name):
+def record(template, messages, prompt, name, more={}):
+    """As apply_chat_template does it; `more`: tools, and other variables of the template."""
     case = {"name": name, "template": template, "messages": messages, "add_generation_prompt": prompt, "tokens": TOKENS}
+    if more or "strftime_now" in template:
+        case.update(more=more, now=NOW)
     try:
-        texts, marks = render_jinja_template(conversations=[messages], chat_template=template, tools=None, documents=None,
+        texts, marks = render_jinja_template(conversations=[_normalize_chat_messages(messages)], chat_template=template,
                                              return_assistant_tokens_mask="{% generation" in template,
-                                             add_generation_prompt=prompt, **TOKENS)
+                                             add_generation_prompt=prompt, **{"tools": None, "documents": None, **more}, **TOKENS)
         case["text"] = texts[0]
         case["marks"] = [list(m) for m in marks[0]] if marks else []
     except Exception as e:
@@ -257,9 +288,34 @@ think = [U, {"role": "assistant", "content": "<think>\nhm\n</think>\n\nfour"}]
 cases.append(record(FAMILIES["thinking"], think, False, "thinking"))
 cases.append(record(FAMILIES["thinking"], think[:1] + [{"role": "assistant", "content": "four", "reasoning_content": "\nhm\n"}], True, "thinking"))
 cases.append(record(FAMILIES["turns"], [{"role": "user", "content": [{"type": "text", "text": " a "}, {"type": "image"}]}], True, "turns"))
+THOUGHTS = "{% for m in messages %}{{ m.thinking | default('-') }} {{ m.reasoning_content | default('-') }} {{ m.reasoning is defined }} {{ m | tojson }} {{ 'content' in m }}\n{% endfor %}"
+cases.append(record(THOUGHTS, [{"role": "user", "content": None, "x": {"y": None}}, {"content": "a", "reasoning": "b", "role": "assistant", "tool_calls": None},
+                               {"role": "assistant", "thinking": "c", "content": ""}, {"reasoning_content": "d", "thinking": "e", "role": "assistant"},
+                               {"role": "assistant", "reasoning_content": None, "thinking": "f"}], True, "thoughts"))
+with open(os.path.join(HERE, "harmony.jinja")) as f:
+    HARMONY = f.read()
+TOOLS = [{"type": "function", "function": {"name": "freeze", "description": "Freezes a «card»", "parameters": {"type": "object", "required": ["card", "how"], "properties": {
+    "card": {"type": "string", "description": "Its number"}, "how": {"type": "string", "enum": ["now", "later"], "default": "now"},
+    "days": {"type": "array", "items": {"type": "integer"}, "nullable": True, "default": [1, 2]}, "any": {"type": "array"}, "none": {},
+    "both": {"type": ["object", "null"]}, "one": {"type": ["boolean"]}, "sure": {"type": "boolean", "default": False},
+    "where": {"type": "object", "required": ["x"], "properties": {"x": {"type": "number"}, "y": {"type": "array", "items": {"type": "object", "properties": {
+        "a_long_name_for_a_thing": {"type": "string", "nullable": True}, "another_name": {"type": "string"}}}}}}, "free": {"type": "object"},
+    "or": {"oneOf": [{"type": "string", "description": "a name"}, {"type": "number", "default": 3}], "default": "x"},
+    "or_object": {"oneOf": [{"type": "object"}, {"type": "object"}]}}}}},
+    {"type": "function", "function": {"name": "list", "description": "Lists cards", "parameters": {"type": "object", "properties": {}}}}]
+CALL = {"role": "assistant", "content": None, "thinking": "look", "tool_calls": [{"type": "function", "function": {"name": "freeze", "arguments": {"card": "«4»", "n": [1, None]}}}]}
+ANSWER = {"role": "tool", "name": "freeze", "content": {"done": True, "why": "<é>"}}
+FINAL = {"role": "assistant", "content": "It is frozen.", "thinking": "say so", "tool_calls": None}
+for i, (chat, more) in enumerate([([U], {}), ([U, A], {"reasoning_effort": "high"}), ([S, U, A, U], {"model_identity": "You are «I»."}), ([U, A, U, FINAL], {"tools": TOOLS}),
+                                  ([{"role": "developer", "content": "Be kind."}, U, CALL, ANSWER, FINAL], {"tools": TOOLS, "builtin_tools": ["python"]}), ([U, CALL], {"tools": TOOLS[1:]}),
+                                  ([U, CALL, ANSWER], {}), ([U, {**CALL, "content": "hm"}], {}), ([U, ANSWER], {}), ([U, {"role": "assistant", "content": "<|channel|>final<|message|>"}], {}),
+                                  ([U, {"role": "assistant", "content": "x", "tool_calls": [{"name": "f", "arguments": "{}", "content_type": "text"}]}], {"builtin_tools": ["browser", "python"]}),
+                                  ([U, FINAL, U, CALL, ANSWER], {})]):
+    for prompt in (False, True):
+        cases.append(record(HARMONY, chat, prompt, "harmony %d" % i, more))
 for i, template in enumerate(ONE):
     cases.append(record(template, CHATS[3], i % 2 == 0, "one %d" % i))
-with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "recorded.jsonl"), "w") as f:
+with open(os.path.join(HERE, "recorded.jsonl"), "w") as f:
     for case in cases:
         f.write(json.dumps(case, ensure_ascii=False) + "\n")
 if len(sys.argv) > 1:

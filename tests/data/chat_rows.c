@@ -13,7 +13,11 @@ static struct chat_setup setup_of(const struct tokenizer *t, const struct chat_t
         if (json_is_string(json_object_get(row, keys[i])))
             c.tokens[c.n_tokens++] =
                 (struct chat_variable){i ? "eos_token" : "bos_token", json_string_value(json_object_get(row, keys[i]))};
+    size_t i;
+    json_t *end;
     c.ends[c.n_ends++] = tokenizer_id(t, json_string_value(json_object_get(row, "eos")));
+    json_array_foreach(json_object_get(row, "ends"), i, end) c.ends[c.n_ends++] =
+        tokenizer_id(t, json_string_value(end));
     return c;
 }
 
@@ -205,6 +209,51 @@ static void rows_without_a_target(void **state)
     dataset_close(&d);
 }
 
+/* Where a conversation goes on, answers end in another way than where it ends: shown by what begins the next one, if all begin alike. */
+static void ends_within(void **state)
+{
+    (void)state;
+    static const char rest[] = "{{ m.content }}{% if m.role == 'assistant' %}{{ ' [SEP]' if loop.last and not "
+                               "add_generation_prompt else ' ice' }}{% endif %}{% endfor %}";
+    static const struct {
+        const char *first, *prompt, *mask;
+    } cases[] = {
+        {" world ", "{{ ' world ' if add_generation_prompt }}", "- - - + + - - - + +"},
+        {" world ", "{{ (' world ' if loop_role == 'user' else ' hello ') if add_generation_prompt }}", NULL},
+        {"{{ ' world ice ' if loop.last and not add_generation_prompt else ' world ' }}",
+         "{{ ' world ' if add_generation_prompt }}", "- - - + + - - - + + +"},
+        {"{{ ' world ice ' if loop.first or loop.index == 2 and messages|length == 2 else ' world ' }}",
+         "{{ ' world ' if add_generation_prompt }}", NULL},
+    };
+    write_data("m.jsonl",
+               "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\",\"content\":\"b\"},"
+               "{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\",\"content\":\"b\"}]}\n");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct dataset_options o = chat_options();
+        struct chat_template *own;
+        struct snug_err e;
+        struct dataset d;
+        char text[1024];
+        snprintf(text, sizeof text,
+                 "{%% set loop_role = messages[-1].role %%}{%% for m in messages %%}{%% if m.role == 'user' %%} hello "
+                 "{%% else %%}%s{%% endif %%}%s%s",
+                 cases[i].first, rest, cases[i].prompt);
+        assert_int_equal(chat_template_open("chat_template", text, strlen(text), &own, &e), 0);
+        chat.template = own;
+        o.path = path;
+        if (cases[i].mask) {
+            d = opened(&o);
+            check_mask(&d, 0, cases[i].mask);
+            dataset_close(&d);
+        } else {
+            assert_int_equal(dataset_open(&io_posix, &o, &d, &e), SNUG_ERR_INPUT);
+            assert_non_null(
+                strstr(e.text, "its first 2 messages alone have other tokens than within the conversation"));
+        }
+        chat_template_close(own);
+    }
+}
+
 static void refused(void **state)
 {
     (void)state;
@@ -278,6 +327,7 @@ int main(void)
         cmocka_unit_test(the_end_is_learned),
         cmocka_unit_test(an_end_that_only_the_model_names),
         cmocka_unit_test(blocks),
+        cmocka_unit_test(ends_within),
         cmocka_unit_test(refused),
         cmocka_unit_test(rows_without_a_target),
     };

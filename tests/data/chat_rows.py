@@ -1,6 +1,6 @@
 """Records token ids and assistant masks of conversations as transformers gives them: chat_rows.jsonl, a row a line. The
 templates are those of tests/chat/record.py, the tokenizers those of tests/tokenizer/recorded/families.
-usage: python tests/data/chat_rows.py        (transformers 5.17, with tools 5.24; jinja2 3.1.6)"""
+usage: python tests/data/chat_rows.py        (transformers 5.24, jinja2 3.1.6)"""
 import json
 import os
 
@@ -15,6 +15,11 @@ TURNS = """{{ bos_token }}{% for m in messages %}{% set role = 'model' if m.role
 WORDS = """{% for m in messages %}{{ m.role + ': ' }}{% if m.role == 'assistant' %}{% generation %}{{ m.content }}{% endgeneration %}{% else %}{{ m.content }}{% endif %}{{ '\\n' }}{% endfor %}"""
 TOOLS = """{% if tools %}{{ '<tools>\\n' }}{% for t in tools %}{{ t | tojson + '\\n' }}{% endfor %}{{ '</tools>' }}{% endif %}{{ mood | default('plain') }}
 """ + CHATML
+with open(os.path.join(HERE, "..", "chat", "harmony.jinja")) as f:  # in tokens of llama3; the clock stands still
+    HARMONY = f.read().replace('strftime_now("%Y-%m-%d")', '"today"')
+for ours, its in {"<|start|>": "<|start_header_id|>", "<|message|>": "<|end_header_id|>", "<|end|>": "<|reserved_special_token_0|>", "<|return|>": "<|eot_id|>",
+                  "<|call|>": "<|end_of_text|>", "<|channel|>": "<|python_tag|>"}.items():
+    HARMONY = HARMONY.replace(ours, its)
 CASES = [  # family, template, bos, eos, whether prefixes show the same mask
     ("qwen2", CHATML, None, "<|im_end|>", True),
     ("smollm2", CHATML, None, "<|im_end|>", True),
@@ -33,11 +38,20 @@ BESIDE = [({"tools": [TOOL]}, {"tools": [TOOL]}), ({"tools": json.dumps([TOOL, T
           ({"tools": None, "chat_template_kwargs": {"mood": "calm"}}, {"mood": "calm"}),
           ({"tools": [], "chat_template_kwargs": None}, {}), ({"tools": "", "chat_template_kwargs": {}}, {})]
 
+CALL = {"role": "assistant", "content": None, "thinking": None, "tool_calls": [{"type": "function", "function": {"name": "freeze", "arguments": {}}}]}
+FREEZE = [U[0], CALL, {"role": "tool", "content": "done"}, {**A[2], "thinking": "say so"}]
+# Of gpt-oss's kind: conversations, and whether prefixes show the mask. They do not where thoughts are dropped in front of a call.
+CHANNELS = [([U[0], {**A[0], "thinking": "two"}], True), (CHATS[1], True), ([U[0], {**A[0], "thinking": "two"}, U[1], {**A[1], "thinking": "post"}], True),
+            (CHATS[3], True), (CHATS[2], True), (FREEZE, True), (FREEZE + [U[1], A[0]], True), ([U[0], {**CALL, "thinking": "hm"}], True),
+            ([U[0], {**CALL, "thinking": "hm"}, *FREEZE[2:]], False), (CHATS[4], True)]
+
 with open(os.path.join(HERE, "chat_rows.jsonl"), "w") as f:
     rows = [(*case, chat, {}, {}) for case in CASES for chat in CHATS] + [("qwen2", TOOLS, None, "<|im_end|>", True, CHATS[1], *b) for b in BESIDE]
+    rows += [("llama3", HARMONY, "<|begin_of_text|>", "<|eot_id|>", prefixes, chat, {"tools": [TOOL]}, {"tools": [TOOL]}) for chat, prefixes in CHANNELS]
     for family, template, bos, eos, prefixes, chat, beside, said in rows:
         t = PreTrainedTokenizerFast(tokenizer_file=os.path.join(FAMILIES, family, "tokenizer.json"), bos_token=bos, eos_token=eos)
         got = t.apply_chat_template(chat, chat_template=template, tokenize=True, return_dict=True, return_assistant_tokens_mask=True, **said)
-        row = {"family": family, "template": template, "bos": bos, "eos": eos, "prefixes": prefixes, "messages": chat, **beside,
+        ends = ["<|end_of_text|>"] if template == HARMONY else []
+        row = {"family": family, "template": template, "bos": bos, "eos": eos, "ends": ends, "prefixes": prefixes, "messages": chat, **beside,
                "ids": got["input_ids"], "mask": got["assistant_masks"]}
         f.write(json.dumps(row, ensure_ascii=False) + "\n")

@@ -54,8 +54,18 @@ CASES = {  # name: (class, folder of the base, task type, settings)
     # the base in 8 bits: floats (E4M3) with a scale for each row of the file, a power of 2
     "llama_e4m3": (T.AutoModelForCausalLM, "llama", "CAUSAL_LM", dict(target_modules=["q_proj", "v_proj", "o_proj", "up_proj"]), "e4m3"),
     "gpt2_e4m3": (T.AutoModelForCausalLM, "gpt2", "CAUSAL_LM", dict(target_modules=["c_attn", "mlp.c_proj"], fan_in_fan_out=True), "e4m3"),
+    "gpt_oss_nf4": (T.AutoModelForCausalLM, "gpt_oss", "CAUSAL_LM", dict(target_modules=["q_proj", "o_proj"], target_parameters=["mlp.experts.gate_up_proj", "mlp.experts.down_proj"]),
+                    dict(quant_type="nf4")),
     "gpt_neox_default": (T.AutoModelForCausalLM, "gpt_neox", "CAUSAL_LM", dict()),
     "gpt_oss_all_linear": (T.AutoModelForCausalLM, "gpt_oss", "CAUSAL_LM", dict(target_modules="all-linear")),
+    "gpt_oss_experts": (T.AutoModelForCausalLM, "gpt_oss", "CAUSAL_LM", dict(target_modules=["q_proj", "v_proj"], rank_pattern={r".*\.gate_up_proj": 3},
+                                                                             target_parameters=["mlp.experts.gate_up_proj", "mlp.experts.down_proj"])),
+    # as OpenAI's cookbook has it: the experts of some layers
+    "gpt_oss_layer": (T.AutoModelForCausalLM, "gpt_oss", "CAUSAL_LM", dict(target_modules="all-linear", alpha_pattern={r".*_proj": 3},
+                                                                           target_parameters=["1.mlp.experts.gate_up_proj", "1.mlp.experts.down_proj"])),
+    "gpt_oss_router": (T.AutoModelForCausalLM, "gpt_oss", "CAUSAL_LM", dict(target_modules="all-linear", target_parameters=["router.weight"])),
+    "gpt_oss_down": (T.AutoModelForCausalLM, "gpt_oss", "CAUSAL_LM", dict(target_modules=[], target_parameters=["experts.down_proj", "router.weight"])),
+    "gpt_oss_classes_experts": (SEQ, "gpt_oss_classes", "SEQ_CLS", dict(target_modules=["o_proj"], target_parameters=["mlp.experts.gate_up_proj"])),
     "gpt_neox_all_linear": (SEQ, "gpt_neox_classes", "SEQ_CLS", dict(target_modules="all-linear")),
 }
 
@@ -77,9 +87,12 @@ def as_files(n, p, base):
 
 
 def alone(model, d):
-    """A causal model's rows one by one, without padding, as in make.py: there transformers' gradients are finite behind a window too."""
+    """A decoder's rows one by one, without padding, as in make.py: there transformers' gradients are finite behind a window too."""
     lengths = d["attention_mask"].sum(1).tolist()
     rows = [model(input_ids=d["input_ids"][i:i + 1, :n]).logits for i, n in enumerate(lengths)]
+    if d["labels"].ndim == 1:
+        logits = torch.cat(rows)
+        return T.modeling_outputs.SequenceClassifierOutput(loss=torch.nn.functional.cross_entropy(logits, d["labels"]), logits=logits)
     losses = [torch.nn.functional.cross_entropy(r[0, :-1], d["labels"][i, 1:n], reduction="sum")
               for i, (n, r) in enumerate(zip(lengths, rows)) if n > 1]
     rows = [torch.nn.functional.pad(r, (0, 0, 0, d["input_ids"].shape[1] - r.shape[1])) for r in rows]
@@ -91,12 +104,14 @@ def in_4_bits(cls, base, plain, settings):
     config = T.BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_compute_dtype=torch.float32, llm_int8_skip_modules=["classifier", "lm_head"],
                                   **{"bnb_4bit_" + k: v for k, v in settings.items()})
     model = cls.from_pretrained(f"{here}/{base}", attn_implementation="eager", dtype=torch.float32, quantization_config=config)
-    for name, m in model.named_modules():
-        if isinstance(m, bnb.nn.Linear4bit):
-            w = plain.get_submodule(name).weight  # in one row: bitsandbytes 0.50.2 mixes up rows of fewer than 64 on a CPU
-            codes, state = bnb.functional.quantize_4bit(w.data.float().reshape(1, -1), quant_type=settings["quant_type"],
-                                                        compress_statistics=settings.get("use_double_quant", False))
-            w.data = bnb.functional.dequantize_4bit(codes, state).double().reshape(w.shape)
+    coded = [name + ".weight" for name, m in model.named_modules() if isinstance(m, bnb.nn.Linear4bit)]
+    # experts and their routers are parameters, which transformers leaves as they are and snug does not
+    coded += [n for n, p in model.named_parameters() if ".experts." in n and p.ndim == 3 or n.endswith(".router.weight")]
+    for name in coded:
+        w = plain.get_parameter(name)  # in one row: bitsandbytes 0.50.2 mixes up rows of fewer than 64 on a CPU
+        codes, state = bnb.functional.quantize_4bit(w.data.float().reshape(1, -1), quant_type=settings["quant_type"],
+                                                    compress_statistics=settings.get("use_double_quant", False))
+        w.data = bnb.functional.dequantize_4bit(codes, state).double().reshape(w.shape)
     return plain
 
 
@@ -161,7 +176,7 @@ if __name__ == "__main__":
                 "those of BERT, RoBERTa, DistilBERT and GPT-2: torch 2.11.0, transformers 5.17.0\n"
                 "those of Mixtral and Qwen3-MoE: torch 2.11.0, transformers 5.24.0\n"
                 "those with DoRA: torch 2.15.0, transformers 5.23.0; of Gemma 3 with pictures, of M2M-100 and of Qwen2-MoE: 5.24.0\n"
-                "those of experts: torch 2.11.0, transformers 5.23.0; all-linear and named layers: torch 2.15.0, transformers 5.24.0\n"
+                "those of experts but gpt-oss: torch 2.11.0, transformers 5.23.0; all-linear and named layers: torch 2.15.0, transformers 5.24.0\n"
                 "those in 8 bits: torch 2.15.0, transformers 5.24.0\n"
                 "those in 4 bits: bitsandbytes 0.50.2, torch 2.15.0, transformers 5.24.0\n"
                 "those of each expert's layers (lora_older.py): peft 0.18.0 and transformers 4.57.6, then peft 0.21.2 and transformers 5.24.0; torch 2.15.0\n")

@@ -43,9 +43,9 @@
     .heads = A, .kv_heads = K
 #define ATTENTION_BWD(T, B, A, K, D)                                                                                   \
     ATTENTION(T, B, A, K, D), .dout = NARROW(T, (A) * (D)), .dqkv = NARROW(T, ((A) + 2 * (K)) * (D))
-#define SINKS_BWD(T, B, A, D)                                                                                          \
-    .sinks = FLOAT(A), .o = NARROW(T, (A) * (D)), .lse = FLOAT(A, T), .dout = NARROW(T, (A) * (D)),                    \
-    .cu = INTS((B) + 1), .dsinks = FLOAT(A)
+#define SINKS(T, B, A, D)                                                                                              \
+    .sinks = FLOAT(A), .o = NARROW(T, (A) * (D)), .lse = FLOAT(A, T), .dout = NARROW(T, (A) * (D)), .cu = INTS((B) + 1)
+#define SINKS_BWD(T, B, A, D) SINKS(T, B, A, D), .dsinks = FLOAT(A)
 #define DROP(T, share, number) .coords = INTS(T, 2), .rng = INTS(4), .p = share, .site = number
 
 #define BIASED(T, B, A, D, N, far)                                                                                     \
@@ -662,6 +662,15 @@ const struct op_case op_cases[] = {
     {CASE(dequantize, "odd rows", CODED_ROWS(5, 5, 37))},
     {CASE(dequantize, "rows of experts", CODED_ROWS(12, 3, 4, 24))},
     {CASE(dequantize, "rows, several threads", CODED_ROWS(130, 130, 528))},
+    {CASE(attention, "sinks, more heads than a warp has at once", ATTENTION(75, 2, 40, 8, 8), .sinks = FLOAT(40),
+          .scale = 0.3, .causal = 1),
+     LENGTHS(61, 9)},
+    {CASE(attention, "sinks, wide heads", ATTENTION(70, 1, 3, 1, 136), .sinks = FLOAT(3), .scale = 0.1, .causal = 1),
+     LENGTHS(70), .long_only = true},
+    {CASE(attention_sinks_bwd, "more heads than a warp has at once", SINKS_BWD(75, 2, 40, 8)), LENGTHS(61, 9)},
+    {CASE(attention_sinks_bwd, "wide heads", SINKS_BWD(70, 1, 3, 264)), LENGTHS(70)},
+    {CASE(attention_sinks_bwd, "more blocks than lanes", SINKS_BWD(2300, 1, 2, 8)), LENGTHS(2290)},
+    {CASE(attention_sinks_bwd, "in the policy's type", SINKS(130, 1, 5, 16), .dsinks = NARROW(5)), LENGTHS(129)},
 };
 
 const int n_op_cases = (int)(sizeof op_cases / sizeof *op_cases);

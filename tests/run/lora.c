@@ -45,6 +45,11 @@ static const struct {
     {"gpt_neox_default", "gpt_neox"},
     {"gpt_neox_all_linear", "gpt_neox_classes"},
     {"gpt_oss_all_linear", "gpt_oss"},
+    {"gpt_oss_experts", "gpt_oss"},
+    {"gpt_oss_layer", "gpt_oss"},
+    {"gpt_oss_router", "gpt_oss"},
+    {"gpt_oss_down", "gpt_oss"},
+    {"gpt_oss_classes_experts", "gpt_oss_classes"},
 };
 enum { N_RECORDED = sizeof recorded / sizeof *recorded };
 
@@ -105,9 +110,14 @@ static const struct {
     const char *adapter, *base;
     const char *const *how;
 } quantized[] = {
-    {"llama_nf4", "llama", NF4},     {"llama_nested", "llama", NESTED_NF4},      {"phi3_fp4", "phi3", FP4},
-    {"roberta_nf4", "roberta", NF4}, {"llama_nested_dora", "llama", NESTED_NF4}, {"llama_e4m3", "llama", E4M3},
+    {"llama_nf4", "llama", NF4},
+    {"llama_nested", "llama", NESTED_NF4},
+    {"phi3_fp4", "phi3", FP4},
+    {"roberta_nf4", "roberta", NF4},
+    {"llama_nested_dora", "llama", NESTED_NF4},
+    {"llama_e4m3", "llama", E4M3},
     {"gpt2_e4m3", "gpt2", E4M3},
+    {"gpt_oss_nf4", "gpt_oss", NF4},
 };
 
 static void gradients_above_codes_are_those_of_peft(void **state)
@@ -695,17 +705,23 @@ static char *written(const char *model, const char *adapter)
     return objects;
 }
 
-/* What the adapter drops in training is not dropped where it writes: the merged model writes the same. */
-static void nothing_is_dropped_from_texts(void **state)
+static void writes_as_merged(const char *base, const char *adapter)
 {
-    (void)state;
-    const char *base = golden("gpt2"), *adapter = changed("gpt2_conv1d", "lora_dropout", json_real(0.5));
     const char *merged = join(folder, "merged");
+    remove_tree(merged);
     expect_snug(0, said(), ARGS("merge", "--model", base, "--adapter", adapter, "--output-dir", merged), NULL);
     char *with_adapter = written(base, adapter), *of_merged = written(merged, NULL);
     assert_string_equal(with_adapter, of_merged);
     free(with_adapter);
     free(of_merged);
+}
+
+/* What the adapter drops in training is not dropped where it writes: the merged model writes the same. Of experts, too. */
+static void a_merged_model_writes_the_same(void **state)
+{
+    (void)state;
+    writes_as_merged(golden("gpt2"), changed("gpt2_conv1d", "lora_dropout", json_real(0.5)));
+    writes_as_merged(golden("gpt_oss"), golden_adapter("gpt_oss_experts"));
 }
 
 static int make_data(void **state)
@@ -735,7 +751,7 @@ int main(void)
         cmocka_unit_test(merged_losses_are_those_of_peft),
         cmocka_unit_test(merging_rounds_to_the_type_of_the_base),
         cmocka_unit_test(a_mask_is_no_weight),
-        cmocka_unit_test(nothing_is_dropped_from_texts),
+        cmocka_unit_test(a_merged_model_writes_the_same),
     };
     return cmocka_run_group_tests_name("lora", tests, make_data, close_folder);
 }

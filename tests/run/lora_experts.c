@@ -24,8 +24,15 @@ static void experts_are_adapted_as_by_peft(void **state)
     (void)state;
     const struct {
         const char *recorded, *base, *targets;
-    } cases[] = {{"qwen3_moe_all_linear", "qwen3_moe", "all-linear"},
-                 {"mixtral_layers", "mixtral_balanced", "w1,w2,w3,gate,v_proj"}};
+        const char *const *parameters;
+        size_t n_parameters;
+    } cases[] = {
+        {"qwen3_moe_all_linear", "qwen3_moe", "all-linear", NULL, 3},
+        {"mixtral_layers", "mixtral_balanced", "w1,w2,w3,gate,v_proj", NULL, 3},
+        {"gpt_oss_router", "gpt_oss", "all-linear", ARGS("--target-parameters", "router.weight"), 1},
+        {"gpt_oss_layer", "gpt_oss", "all-linear",
+         ARGS("--target-parameters", "1.mlp.experts.gate_up_proj,1.mlp.experts.down_proj"), 2},
+    };
     static const char *const members[] = {"rank_pattern", "alpha_pattern"};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *out = join(folder, "as_peft"), *peft = golden_adapter(cases[i].recorded);
@@ -34,15 +41,15 @@ static void experts_are_adapted_as_by_peft(void **state)
                     ARGS("train", "--model", golden(cases[i].base), "--train-data", "synthetic:4x6", "--output-dir",
                          out, "--device", "cpu", "--max-steps", "1", "--use-peft", "--lora-r", "4", "--lora-alpha", "8",
                          "--lora-dropout", "0", "--target-modules", cases[i].targets),
-                    NULL);
+                    cases[i].parameters);
         json_t *shapes = shapes_of(out), *wanted = shapes_of(peft);
         assert_true(json_object_size(wanted) > 0 && json_equal(shapes, wanted));
         json_decref(shapes);
         json_decref(wanted);
         json_t *ours = json_load_file(join(out, "adapter_config.json"), 0, NULL);
         json_t *its = json_load_file(join(peft, "adapter_config.json"), 0, NULL);
-        assert_int_equal(json_array_size(json_object_get(ours, "target_parameters")), 3);
-        for (size_t k = 0; k < 2; k++) {
+        assert_int_equal(json_array_size(json_object_get(ours, "target_parameters")), cases[i].n_parameters);
+        for (size_t k = 0; k < 2 && !cases[i].parameters; k++) {
             json_t *a = json_object_get(json_object_get(ours, members[k]), ".*\\.gate_up_proj");
             json_t *b = json_object_get(json_object_get(its, members[k]), ".*\\.gate_up_proj");
             assert_true(a && b && json_number_value(a) == json_number_value(b));
@@ -103,33 +110,41 @@ static void an_older_adapter_becomes_one_of_parameters(void **state)
     }
 }
 
-static const char *train_experts(const char *name, const char *const *more)
+static const char *train_experts(const char *base, const char *name, const char *const *more)
 {
-    const char *base = golden("qwen3_moe"), *out = join(folder, name);
+    const char *out = join(folder, name);
     remove_tree(out);
     expect_snug(0, said(),
-                ARGS("train", "--model", base, "--train-data", join(base, "inputs.safetensors"), "--output-dir", out,
-                     "--device", "cpu", "--max-steps", "4", "--save-steps", "2", "--learning-rate", "1e-2",
-                     "--logging-steps", "1", "--use-peft", "--lora-dropout", "0", "--lora-r", "3", "--batch-size", "2",
-                     "--target-parameters", "mlp.experts.gate_up_proj,mlp.experts.down_proj"),
+                ARGS("train", "--model", base, "--output-dir", out, "--device", "cpu", "--max-steps", "4",
+                     "--save-steps", "2", "--learning-rate", "1e-2", "--logging-steps", "1", "--use-peft",
+                     "--lora-dropout", "0", "--lora-r", "3", "--batch-size", "2", "--target-parameters",
+                     "mlp.experts.gate_up_proj,mlp.experts.down_proj", "--train-data", "synthetic:12x8"),
                 more);
     return out;
 }
 
+/* gpt_oss: its files have the experts' weights as (E,I,O). */
 static void adapters_of_experts_have_the_same_bits(void **state)
 {
     (void)state;
-    const char *const dtypes[] = {"fp32", "bf16"};
-    for (size_t t = 0; t < 2; t++) {
-#define EXPERTS "--dtype", dtypes[t], "--threads"
-        const char *one = train_experts("one", ARGS(EXPERTS, "1"));
-        assert_true(same_adapter(one, train_experts("three", ARGS(EXPERTS, "3"))));
-        assert_true(same_adapter(one, train_experts("again", ARGS(EXPERTS, "1", "--gradient-checkpointing"))));
+    static const char *const cases[][3] = {{"qwen3_moe", "fp32", "false"},
+                                           {"qwen3_moe", "bf16", "false"},
+                                           {"gpt_oss", "fp32", "false"},
+                                           {"gpt_oss", "bf16", "true"}};
+    for (size_t t = 0; t < sizeof cases / sizeof *cases; t++) {
+        const char *base = golden(cases[t][0]);
+#define EXPERTS "--dtype", cases[t][1], "--load-in-4bit", cases[t][2], "--threads"
+        const char *one = train_experts(base, "one", ARGS(EXPERTS, "1"));
+        assert_true(same_adapter(one, train_experts(base, "three", ARGS(EXPERTS, "3"))));
+        assert_true(same_adapter(one, train_experts(base, "again", ARGS(EXPERTS, "1", "--gradient-checkpointing"))));
+        assert_true(same_adapter(one, train_experts(base, "resumed",
+                                                    ARGS(EXPERTS, "1", "--resume-from-checkpoint",
+                                                         join(one, "step-00000002"), "--require-bitexact"))));
+        const char *two = train_experts(base, "two", ARGS(EXPERTS, "2", "--ranks", "2"));
         assert_true(
-            same_adapter(one, train_experts("resumed", ARGS(EXPERTS, "1", "--resume-from-checkpoint",
-                                                            join(one, "step-00000002"), "--require-bitexact"))));
+            same_adapter(two, train_experts(base, "dealt", ARGS(EXPERTS, "2", "--ranks", "2", "--zero-stage", "3"))));
         const char *out = join(folder, "experts_exported"),
-                   *further = train_experts("experts_other", ARGS(EXPERTS, "1", "--seed", "7"));
+                   *further = train_experts(base, "experts_other", ARGS(EXPERTS, "1", "--seed", "7"));
         remove_tree(out);
         expect_snug(0, said(), ARGS("export", join(one, "step-00000004"), "--output-dir", out), NULL);
         assert_true(same_adapter(one, out));
@@ -138,12 +153,49 @@ static void adapters_of_experts_have_the_same_bits(void **state)
     }
 }
 
+/* A folder in MXFP4 is its numbers below an adapter of its experts, also in 4 bits, and merges to numbers. */
+static void experts_in_mxfp4_are_adapted(void **state)
+{
+    (void)state;
+    const char *base = fixture("format/mxfp4/folder"), *numbers = join(folder, "numbers");
+    const char *merged = join(folder, "merged"), *merged_numbers = join(folder, "merged_numbers");
+    remove_tree(numbers);
+    expect_snug(0, said(),
+                ARGS("train", "--model", base, "--train-data", "synthetic:4x6", "--output-dir", numbers, "--device",
+                     "cpu", "--max-steps", "1", "--learning-rate", "0", "--weight-decay", "0", "--save-strategy", "no"),
+                NULL);
+    const char *one = train_experts(base, "one", NULL);
+    assert_false(file_has(said(), "4 bits for"));
+    assert_true(same_adapter(one, train_experts(numbers, "two", NULL)));
+    expect_snug(0, said(), ARGS("merge", "--model", base, "--adapter", one, "--output-dir", merged), NULL);
+    assert_false(file_has(join(merged, "config.json"), "quantization_config"));
+    expect_snug(0, said(), ARGS("merge", "--model", numbers, "--adapter", one, "--output-dir", merged_numbers), NULL);
+    struct st_file a, b;
+    open_tensors(join(merged, "model.safetensors"), &a);
+    open_tensors(join(merged_numbers, "model.safetensors"), &b);
+    assert_int_equal(a.n_tensors, b.n_tensors);
+    for (size_t i = 0; i < a.n_tensors; i++) {
+        int64_t n, m;
+        double *x = read_tensor(&a, a.tensors[i].name, &n), *y = read_tensor(&b, a.tensors[i].name, &m);
+        assert_true(a.tensors[i].dtype == DT_BF16 && n == m);
+        assert_true(distance(x, y, n) <= 4e-3 * norm(y, n)); /* half a unit in the last place of bf16 */
+        free(x);
+        free(y);
+    }
+    st_close(&a);
+    st_close(&b);
+    one = train_experts(base, "one", ARGS("--load-in-4bit"));
+    assert_true(file_has(said(), "4 bits for 7 tensors"));
+    assert_true(same_adapter(one, train_experts(numbers, "two", ARGS("--load-in-4bit"))));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(experts_are_adapted_as_by_peft),
         cmocka_unit_test(an_older_adapter_becomes_one_of_parameters),
         cmocka_unit_test(adapters_of_experts_have_the_same_bits),
+        cmocka_unit_test(experts_in_mxfp4_are_adapted),
     };
     return cmocka_run_group_tests_name("lora_experts", tests, open_folder, close_folder);
 }
