@@ -651,6 +651,12 @@ const struct op_case op_cases[] = {
     {CASE(expert_bias_bwd, "in the policy's type", EXPERT_BIAS_BWD(23, 5, 7), .db = NARROW(5, 7))},
     {CASE(expert_bias_bwd, "no rows", EXPERT_BIAS_BWD(0, 4, 8), .db = FLOAT(4, 8))},
     {CASE(expert_bias_bwd, "large", EXPERT_BIAS_BWD(300, 6, 264), .db = FLOAT(6, 264)), .long_only = true},
+    {CASE(linear, "relu2", LINEAR(4, 8, 16), .b = FLOAT(16), .slope = NARROW(4, 16), .act = ACT_relu2)},
+    {CASE(linear, "in_out, relu2, no slope", LINEAR_IN_OUT(7, 16, 33), .act = ACT_relu2)},
+    {CASE(linear, "relu2, large", LINEAR(96, 192, 160), .slope = NARROW(96, 160), .act = ACT_relu2), .long_only = true},
+    {CASE(activation, "relu2", ACTIVATION(5, 21), .slope = NARROW(5, 21), .act = ACT_relu2)},
+    {CASE(glu, "relu2", GLU(5, 33), .act = ACT_relu2)},
+    {CASE(glu_bwd, "relu2", GLU_BWD(5, 33), .act = ACT_relu2)},
 };
 
 const int n_op_cases = (int)(sizeof op_cases / sizeof *op_cases);

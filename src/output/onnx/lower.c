@@ -68,6 +68,9 @@ const char *onnx_act(struct onnx *x, enum act act, const char *in)
         return gelu_tanh(x, in);
     case ACT_relu:
         return onnx_node(x, "Relu", ONNX_IN(in));
+    case ACT_relu2:
+        in = onnx_node(x, "Relu", ONNX_IN(in));
+        return onnx_node(x, "Mul", ONNX_IN(in, in));
     case ACT_tanh:
         return onnx_node(x, "Tanh", ONNX_IN(in));
     case ACT_silu:
