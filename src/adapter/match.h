@@ -6,7 +6,7 @@
 #include "model/model.h"
 #include "pass/pass.h"
 
-/* A weight of the model that is rows of an expert's (O,I), for which there is an adapter. */
+/* A weight of the model that is rows of an expert's (O,I), for which there is an adapter; or all experts', (E,O,I). */
 struct adapter_part {
     const char *weight, *module; /* module: of the adapter */
     int64_t expert, row;         /* row: the first */

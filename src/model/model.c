@@ -33,6 +33,8 @@
     A(gpt_oss)                                                                                                         \
     A(gptj)                                                                                                            \
     A(granite)                                                                                                         \
+    A(granitemoe)                                                                                                      \
+    A(granitemoeshared)                                                                                                \
     A(hunyuan_v1_dense)                                                                                                \
     A(llama)                                                                                                           \
     A(m2m_100)                                                                                                         \

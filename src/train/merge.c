@@ -60,7 +60,7 @@ static float *read_own(struct merging *m, const struct adapter *a, const char *w
 /* Rounds the row to the type of the weights, and remembers how far off that is at most. */
 static void put_row(struct merging *m, const struct st_tensor *t, const double *row, double *rounded, int64_t at)
 {
-    int64_t n = t->shape[1];
+    int64_t n = t->shape[t->ndim - 1];
     char *to = (char *)m->data + dtype_bytes(t->dtype, at * n);
     dtype_convert(to, t->dtype, row, DT_F64, n);
     dtype_convert(rounded, DT_F64, to, t->dtype, n);
@@ -94,11 +94,12 @@ static int read_factors(struct merging *m, const struct adapter *a, struct facto
     return f.b ? SNUG_OK : err ? err->code : SNUG_ERR_ENV;
 }
 
-/* A weight with what its adapter is made of. */
+/* A weight with what its adapter is made of. Of a tensor that has all experts' weights (E,O,I) it is that of one at a time. */
 struct weight {
     const struct part *part;
+    int64_t expert; /* whose rows of B they are */
     int64_t rows, columns;
-    float *w;
+    float *all, *w; /* the tensor, and this weight in it */
     struct factors f;
     float *lengths;  /* by output; NULL: rows stay as long as they become */
     double *factors; /* by output: what the lengths make of it */
@@ -111,8 +112,8 @@ static void add_product(const struct weight *x, int64_t at, double *row)
     const struct adapter *adapter = x->part->adapter;
     bool in_out = adapter->in_out;
     int64_t experts = adapter->experts ? adapter->experts : 1, in = in_out ? x->rows : x->columns;
-    const float *a = x->f.a + x->part->expert * adapter->r * in;
-    const float *b = x->f.b + x->part->row * adapter->r * experts + x->part->expert;
+    const float *a = x->f.a + x->expert * adapter->r * in;
+    const float *b = x->f.b + x->part->row * adapter->r * experts + x->expert;
     for (int64_t k = 0; k < adapter->r; k++)
         for (int64_t j = 0; j < x->columns; j++) {
             int64_t o = in_out ? j : at, i = in_out ? at : j;
@@ -123,7 +124,7 @@ static void add_product(const struct weight *x, int64_t at, double *row)
 static int read_weight(struct merging *m, struct weight *x, struct snug_err *err)
 {
     bool dora = m->s.adapter.set.adapters.dora;
-    x->w = read_floats(&m->s.dir, x->part->base, err);
+    x->all = x->w = read_floats(&m->s.dir, x->part->base, err);
     if (!x->w)
         return err ? err->code : SNUG_ERR_ENV;
     TRY(read_factors(m, x->part->adapter, &x->f, err));
@@ -133,7 +134,7 @@ static int read_weight(struct merging *m, struct weight *x, struct snug_err *err
 
 static void free_weight(struct weight *x)
 {
-    mem_free(x->w);
+    mem_free(x->all);
     mem_free(x->lengths);
     mem_free(x->factors);
 }
@@ -166,17 +167,19 @@ static int find_factors(struct weight *x, double *row, struct snug_err *err)
 
 static int merge_weight(struct merging *m, const struct part *p, const struct st_tensor *t, struct snug_err *err)
 {
-    struct weight x = {.part = p, .rows = t->shape[0], .columns = t->shape[1]};
+    int64_t matrices = t->ndim == 3 ? t->shape[0] : 1;
+    struct weight x = {.part = p, .expert = p->expert, .rows = t->shape[t->ndim - 2], .columns = t->shape[t->ndim - 1]};
     double *row = mem_alloc(2 * (size_t)x.columns * sizeof *row);
     int code = row ? read_weight(m, &x, err) : err_no_memory(err, 2 * (unsigned long long)x.columns * sizeof *row);
     if (!code && x.lengths)
         code = find_factors(&x, row, err);
-    for (int64_t i = 0; !code && i < x.rows; i++) {
-        sum_row(&x, i, row);
-        for (int64_t j = 0; j < x.columns && x.factors; j++)
-            row[j] *= x.factors[p->adapter->in_out ? j : i];
-        put_row(m, t, row, row + x.columns, i);
-    }
+    for (int64_t e = 0; !code && e < matrices; e++, x.expert++, x.w += x.rows * x.columns)
+        for (int64_t i = 0; i < x.rows; i++) {
+            sum_row(&x, i, row);
+            for (int64_t j = 0; j < x.columns && x.factors; j++)
+                row[j] *= x.factors[p->adapter->in_out ? j : i];
+            put_row(m, t, row, row + x.columns, e * x.rows + i);
+        }
     mem_free(row);
     free_weight(&x);
     return code;

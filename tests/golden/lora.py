@@ -8,6 +8,8 @@ import json, os, shutil, sys
 import torch, transformers as T, peft, bitsandbytes as bnb
 from safetensors.torch import load_file, save_file
 
+from as_saved import granite
+
 T.logging.set_verbosity_error()
 here = os.path.dirname(os.path.abspath(__file__))
 SEQ = T.AutoModelForSequenceClassification
@@ -53,6 +55,10 @@ CASES = {  # name: (class, folder of the base, task type, settings)
                           dict(quant_type="nf4", use_double_quant=True)),
     "gpt_neox_default": (T.AutoModelForCausalLM, "gpt_neox", "CAUSAL_LM", dict()),
     "gpt_oss_all_linear": (T.AutoModelForCausalLM, "gpt_oss", "CAUSAL_LM", dict(target_modules="all-linear")),
+    "granitemoe_all_linear": (T.AutoModelForCausalLM, "granitemoe", "CAUSAL_LM", dict(target_modules="all-linear")),
+    "granitemoe_experts": (T.AutoModelForCausalLM, "granitemoe", "CAUSAL_LM", dict(target_modules=["v_proj"], rank_pattern={r".*\.gate_up_proj": 3},
+                                                                                   target_parameters=["experts.gate_up_proj", "experts.down_proj", "router.weight"])),
+    "granitemoeshared_all_linear": (T.AutoModelForCausalLM, "granitemoeshared", "CAUSAL_LM", dict(target_modules="all-linear")),
     "gpt_neox_all_linear": (SEQ, "gpt_neox_classes", "SEQ_CLS", dict(target_modules="all-linear")),
 }
 
@@ -65,6 +71,8 @@ def as_files(n, p, base):
     """A merged parameter under the names that files have for it: of experts, a tensor for each layer of each."""
     if base == "gemma3_pictures":
         return {n.replace("model.language_model.", "language_model.model."): p}
+    if "granitemoe" in base:
+        return granite({n: p})
     if ".experts." not in n or "gpt_oss" in base:
         return {n.replace(".mlp.gate.", ".block_sparse_moe.gate.") if "mixtral" in base else n: p}
     block, which = n.split(".experts.")

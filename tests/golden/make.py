@@ -187,6 +187,7 @@ HALF_TURNS = dict(**TURNS, partial_rotary_factor=0.5)
 ALPHA = dict(rope_type="dynamic", rope_theta=10.0, alpha=4.0, factor=1.0)
 SLIDES = dict(sliding_window=3, layer_types=["sliding_attention", "full_attention"])
 ODD = dict(hidden_size=24, num_attention_heads=3, num_key_value_heads=1)
+GRANITE = dict(embedding_multiplier=3.0, residual_multiplier=0.4, attention_multiplier=0.7, logits_scaling=2.0)
 SEVERAL = dict(num_labels=4, problem_type="multi_label_classification")
 ONE = dict(num_labels=1, problem_type="regression")
 CASES = {
@@ -302,9 +303,15 @@ CASES = {
     "glm4": (T.Glm4ForCausalLM, decoder(T.Glm4Config, rope_parameters=HALF_TURNS, attention_bias=False)),
     "glm4_classes": (T.Glm4ForSequenceClassification, decoder(T.Glm4Config, attention_bias=False,
                                                              rope_parameters=dict(TURNS, partial_rotary_factor=0.75))),
-    "granite": (T.GraniteForCausalLM, decoder(T.GraniteConfig, hidden_size=24, num_attention_heads=3, num_key_value_heads=1, head_dim=None,
-                                              embedding_multiplier=3.0, residual_multiplier=0.4, attention_multiplier=0.7,
-                                              logits_scaling=2.0)),
+    "granite": (T.GraniteForCausalLM, decoder(T.GraniteConfig, head_dim=None, **ODD, **GRANITE)),
+    "granitemoe": (T.GraniteMoeForCausalLM, decoder(T.GraniteMoeConfig, head_dim=None, **ODD, **GRANITE, intermediate_size=8, num_local_experts=5,
+                                                    num_experts_per_tok=2, rope_parameters=TURNS, tie_word_embeddings=True)),
+    "granitemoe_balanced": (T.GraniteMoeForCausalLM, decoder(T.GraniteMoeConfig, intermediate_size=12, num_local_experts=6, num_experts_per_tok=3,
+                                                             attention_multiplier=0.3, attention_bias=True, output_router_logits=True,
+                                                             router_aux_loss_coef=0.7)),
+    "granitemoeshared": (T.GraniteMoeSharedForCausalLM, decoder(T.GraniteMoeSharedConfig, head_dim=None, **ODD, **GRANITE, num_local_experts=4,
+                                                                intermediate_size=8, shared_intermediate_size=20, rope_parameters=TURNS)),
+    "granitemoeshared_alone": (T.GraniteMoeSharedForCausalLM, decoder(T.GraniteMoeSharedConfig, num_hidden_layers=1)),
     "gemma2": (T.Gemma2ForCausalLM, decoder(T.Gemma2Config, query_pre_attn_scalar=5, sliding_window=3, attn_logit_softcapping=2.0,
                                             final_logit_softcapping=3.0)),
     "gemma3": (T.Gemma3ForCausalLM, decoder(T.Gemma3TextConfig, **GEMMA3)),
@@ -383,7 +390,7 @@ CASES = {
     "starcoder2_classes": (T.Starcoder2ForSequenceClassification, decoder(T.Starcoder2Config, num_hidden_layers=3,
                                                                                  rope_parameters=dict(rope_type="default", rope_theta=10.0))),
 }
-WITHOUT_DEFAULTS = ["bloom_classes", "cohere2", "falcon_classes", "glm4_classes", "gpt2_classes", "gpt_bigcode_classes", "gpt_neo_classes", "gpt_oss_classes", "gptj_classes", "hunyuan_classes", "opt_classes", "phi_classes", "stablelm_classes", "starcoder2_classes", "starcoder2_plain"]  # of config.json
+WITHOUT_DEFAULTS = ["bloom_classes", "cohere2", "falcon_classes", "glm4_classes", "gpt2_classes", "gpt_bigcode_classes", "gpt_neo_classes", "gpt_oss_classes", "gptj_classes", "granitemoeshared_alone", "hunyuan_classes", "opt_classes", "phi_classes", "stablelm_classes", "starcoder2_classes", "starcoder2_plain"]  # of config.json
 
 
 for family, config in (("Bert", bert()), ("Roberta", roberta()), ("DistilBert", distilbert(qa_dropout=0.0)), ("Electra", electra()), ("Albert", albert()),
@@ -492,7 +499,7 @@ def units_are_clear(model, d):
 
 def choices_are_clear(model, d):
     """Whether no router of experts decides narrowly for a token: rounding to 16 bits must not send it elsewhere."""
-    routers = [m for n, m in model.named_modules() if n.endswith((".mlp.gate", ".mlp.router"))]
+    routers = [m for n, m in model.named_modules() if n.endswith((".mlp.gate", ".mlp.router", ".block_sparse_moe.router"))]
     if not routers:
         return True
     seen, hooks = [], [m.register_forward_hook(lambda m, x, y: seen.append((y[0].detach(), m.top_k))) for m in routers]
@@ -530,7 +537,7 @@ def row_by_row(model, d):
 
 def expert_shares(model, d):
     """The largest and the smallest share of the real tokens' choices that an expert has in any layer."""
-    routers = [m for n, m in model.named_modules() if n.endswith((".mlp.gate", ".mlp.router"))]
+    routers = [m for n, m in model.named_modules() if n.endswith((".mlp.gate", ".mlp.router", ".block_sparse_moe.router"))]
     chosen = {m: [] for m in routers}
     hooks = [m.register_forward_hook(lambda m, x, y: chosen[m].append(y[2].flatten())) for m in routers]
     for i, n in enumerate(LENGTHS):

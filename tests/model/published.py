@@ -218,6 +218,10 @@ GRANITE = dict(architectures=["GraniteForCausalLM"], attention_bias=False, atten
                intermediate_size=8192, logits_scaling=8.0, max_position_embeddings=131072, mlp_bias=False, model_type="granite",
                num_attention_heads=32, num_hidden_layers=40, num_key_value_heads=8, pad_token_id=0, residual_multiplier=0.22,
                rms_norm_eps=1e-05, rope_scaling=None, rope_theta=10000000.0, tie_word_embeddings=True, use_cache=True, vocab_size=49159)
+GRANITE_MOE = {**{k: v for k, v in GRANITE.items() if k != "mlp_bias"}, "architectures": ["GraniteMoeForCausalLM"], "hidden_size": 1024,
+               "intermediate_size": 512, "logits_scaling": 6.0, "model_type": "granitemoe", "num_attention_heads": 16, "num_experts_per_tok": 8,
+               "num_hidden_layers": 24, "num_local_experts": 32, "output_router_logits": False, "rms_norm_eps": 1e-06, "rope_theta": 5000000.0,
+               "router_aux_loss_coef": 0.0, "vocab_size": 49155}
 GEMMA = dict(architectures=["GemmaForCausalLM"], attention_bias=False, attention_dropout=0.0, bos_token_id=2, eos_token_id=1, head_dim=256,
              hidden_act="gelu", hidden_size=2048, initializer_range=0.02, intermediate_size=16384, max_position_embeddings=8192,
              model_type="gemma", num_attention_heads=8, num_hidden_layers=18, num_key_value_heads=1, pad_token_id=0, rms_norm_eps=1e-06,
@@ -399,6 +403,12 @@ MODELS = {
                         "output_past": True, "vocab_size": 32005}, 512),
     "gemma-2b": (GEMMA, 8192),
     "granite-3.3-2b-instruct": (GRANITE, 131072),
+    "granite-3.1-1b-a400m-instruct": (GRANITE_MOE, 131072),
+    "granite-3.1-3b-a800m-instruct": ({**GRANITE_MOE, "hidden_size": 1536, "num_attention_heads": 24, "num_hidden_layers": 32,
+                                       "num_local_experts": 40, "rope_theta": 10000000.0}, 131072),
+    # no folder of this type is at hand: the sizes above with a shared expert
+    "granitemoeshared": ({**GRANITE_MOE, "architectures": ["GraniteMoeSharedForCausalLM"], "model_type": "granitemoeshared",
+                          "shared_intermediate_size": 1024}, 131072),
     "Olmo-3-1025-7B": (OLMO3, 65536),
     "starcoder2-3b": (STARCODER2, 16384),
     "starcoder2-15b": ({**STARCODER2, "hidden_size": 6144, "initializer_range": 0.01275, "intermediate_size": 24576, "num_attention_heads": 48,

@@ -45,6 +45,9 @@ static const struct {
     {"gpt_neox_default", "gpt_neox"},
     {"gpt_neox_all_linear", "gpt_neox_classes"},
     {"gpt_oss_all_linear", "gpt_oss"},
+    {"granitemoe_all_linear", "granitemoe"},
+    {"granitemoe_experts", "granitemoe"},
+    {"granitemoeshared_all_linear", "granitemoeshared"},
 };
 enum { N_RECORDED = sizeof recorded / sizeof *recorded };
 

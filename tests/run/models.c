@@ -66,6 +66,8 @@ static const struct model {
               {"glm4", false},
               {"glm4_classes", true},
               {"granite", false},
+              {"granitemoe", false},
+              {"granitemoeshared", false},
               {"bloom", false},
               {"bloom_classes", true},
               {"falcon", false},
