@@ -657,6 +657,20 @@ const struct op_case op_cases[] = {
     {CASE(activation, "relu2", ACTIVATION(5, 21), .slope = NARROW(5, 21), .act = ACT_relu2)},
     {CASE(glu, "relu2", GLU(5, 33), .act = ACT_relu2)},
     {CASE(glu_bwd, "relu2", GLU_BWD(5, 33), .act = ACT_relu2)},
+    {CASE(norm, "one plus gamma", NORM(5, 20), .one_plus = 1)},
+    {CASE(norm, "one plus gamma, residual, whole packs", NORM(3, 64), .res = NARROW(3, 64), .h = NARROW(3, 64),
+          .one_plus = 1)},
+    {CASE(norm_bwd, "one plus gamma", NORM_BWD(5, 20), .dx = NARROW(5, 20), .dgamma = FLOAT(20), .dbeta = FLOAT(20),
+          .one_plus = 1)},
+    {CASE(norm_bwd, "one plus gamma, residual, whole packs", NORM_BWD(9, 64), .dh = NARROW(9, 64), .dx = NARROW(9, 64),
+          .dres = NARROW(9, 64), .dgamma = FLOAT(64), .dbeta = FLOAT(64), .one_plus = 1)},
+    {CASE(norm_bwd, "one plus gamma, wide", NORM_BWD(5, 2056), .dx = NARROW(5, 2056), .dgamma = FLOAT(2056),
+          .one_plus = 1),
+     .long_only = true},
+    {CASE(bias, "plain", .x = NARROW(5, 21), .b = FLOAT(21), .y = NARROW(5, 21))},
+    {CASE(bias, "whole packs", .x = NARROW(9, 64), .b = FLOAT(64), .y = NARROW(9, 64))},
+    {CASE(bias, "no rows", .x = NARROW(0, 8), .b = FLOAT(8), .y = NARROW(0, 8))},
+    {CASE(bias, "large", .x = NARROW(300, 264), .b = FLOAT(264), .y = NARROW(300, 264)), .long_only = true},
 };
 
 const int n_op_cases = (int)(sizeof op_cases / sizeof *op_cases);
