@@ -77,6 +77,12 @@ def deberta(**k):
     return T.DebertaV2Config(**{**bert(type_vocab_size=0).to_diff_dict(), **own, **k})
 
 
+def deberta_1(**k):
+    """The first version."""
+    own = dict(relative_attention=True, pos_att_type="c2p|p2c", position_biased_input=False)
+    return T.DebertaConfig(**{**bert(type_vocab_size=0).to_diff_dict(), **own, **k})
+
+
 # Positions with products of their own, each distance with a row of its own up to 5; positions and types at the input.
 DEBERTA_OWN = dict(share_att_key=False, position_buckets=-1, max_relative_positions=5, position_biased_input=True,
                    type_vocab_size=2)
@@ -191,6 +197,14 @@ GRANITE = dict(embedding_multiplier=3.0, residual_multiplier=0.4, attention_mult
 SEVERAL = dict(num_labels=4, problem_type="multi_label_classification")
 ONE = dict(num_labels=1, problem_type="regression")
 CASES = {
+    "arcee": (T.ArceeForCausalLM, decoder(T.ArceeConfig, rope_parameters=YARN)),
+    "arcee_biases": (T.ArceeForCausalLM, decoder(T.ArceeConfig, head_dim=None, **ODD, rope_parameters=TURNS, attention_bias=True, mlp_bias=True,
+                                                 tie_word_embeddings=True, hidden_act="gelu")),
+    "arcee_classes": (T.ArceeForSequenceClassification, decoder(T.ArceeConfig, num_hidden_layers=3)),
+    "nemotron": (T.NemotronForCausalLM, decoder(T.NemotronConfig, rope_parameters=HALF_TURNS)),
+    "nemotron_biases": (T.NemotronForCausalLM, decoder(T.NemotronConfig, head_dim=None, **ODD, initializer_range=0.03, attention_bias=True,
+                                                       mlp_bias=True, norm_eps=0.01, tie_word_embeddings=True, rope_parameters=dict(TURNS, partial_rotary_factor=0.75))),
+    "nemotron_classes": (T.NemotronForSequenceClassification, decoder(T.NemotronConfig, num_hidden_layers=3)),
     "bert": (T.BertForSequenceClassification, bert()),
     "bert_regression": (T.BertForSequenceClassification, bert(**ONE)),
     "bert_multilabel": (T.BertForSequenceClassification, bert(**SEVERAL)),
@@ -287,6 +301,13 @@ CASES = {
     "cohere": (T.CohereForCausalLM, decoder(T.CohereConfig, rope_parameters=TURNS, logit_scale=0.25, attention_bias=True)),
     "cohere2": (T.Cohere2ForCausalLM, decoder(T.Cohere2Config, rope_parameters=TURNS, tie_word_embeddings=False, **SLIDES)),
     "deberta": (T.DebertaV2ForSequenceClassification, deberta()),
+    "deberta_1": (T.DebertaForSequenceClassification, deberta_1()),
+    "deberta_1_own": (T.DebertaForSequenceClassification, deberta_1(max_relative_positions=3, position_biased_input=True, type_vocab_size=2,
+                                                                    pos_att_type=["p2c"], pooler_hidden_act="tanh")),
+    "deberta_1_mlm": (T.DebertaForMaskedLM, deberta_1(hidden_act="gelu_new")),
+    "deberta_1_newer_mlm": (T.DebertaForMaskedLM, deberta_1(legacy=False, relative_attention=False)),
+    "deberta_1_tags": (T.DebertaForTokenClassification, deberta_1(pos_att_type=["c2p"])),
+    "deberta_1_answers": (T.DebertaForQuestionAnswering, deberta_1(num_labels=2)),
     "deberta_own": (T.DebertaV2ForSequenceClassification, deberta(**DEBERTA_OWN, pooler_hidden_act="tanh")),
     "deberta_c2p_tags": (T.DebertaV2ForTokenClassification, deberta(pos_att_type=["c2p"], share_att_key=False, norm_rel_ebd="none")),
     "deberta_conv": (T.DebertaV2ForSequenceClassification, deberta(conv_kernel_size=3, conv_act="gelu")),
@@ -390,7 +411,7 @@ CASES = {
     "starcoder2_classes": (T.Starcoder2ForSequenceClassification, decoder(T.Starcoder2Config, num_hidden_layers=3,
                                                                                  rope_parameters=dict(rope_type="default", rope_theta=10.0))),
 }
-WITHOUT_DEFAULTS = ["bloom_classes", "cohere2", "falcon_classes", "glm4_classes", "gpt2_classes", "gpt_bigcode_classes", "gpt_neo_classes", "gpt_oss_classes", "gptj_classes", "granitemoeshared_alone", "hunyuan_classes", "opt_classes", "phi_classes", "stablelm_classes", "starcoder2_classes", "starcoder2_plain"]  # of config.json
+WITHOUT_DEFAULTS = ["arcee_classes", "nemotron_classes", "bloom_classes", "cohere2", "falcon_classes", "glm4_classes", "gpt2_classes", "gpt_bigcode_classes", "gpt_neo_classes", "gpt_oss_classes", "gptj_classes", "granitemoeshared_alone", "hunyuan_classes", "opt_classes", "phi_classes", "stablelm_classes", "starcoder2_classes", "starcoder2_plain"]  # of config.json
 
 
 for family, config in (("Bert", bert()), ("Roberta", roberta()), ("DistilBert", distilbert(qa_dropout=0.0)), ("Electra", electra()), ("Albert", albert()),
@@ -562,7 +583,7 @@ def leave_out_defaults(path):
     assert T.AutoConfig.from_pretrained(path).to_dict() == was.to_dict(), path
 
 
-softmax, to = torch.nn.functional.softmax, torch.Tensor.to
+softmax, to, narrow = torch.nn.functional.softmax, torch.Tensor.to, torch.Tensor.float
 
 
 def golden(name, cls, cfg, seed):
@@ -597,9 +618,11 @@ def golden(name, cls, cfg, seed):
     whole = cfg.model_type in ("opt", "bloom", "gpt_bigcode", "gpt_neo", "gptj")
     torch.nn.functional.softmax = (lambda x, dim, dtype=None: softmax(x, dim)) if whole else softmax
     torch.Tensor.to = (lambda x, *a, **k: x if a == (torch.float32,) else to(x, *a, **k)) if whole else to
+    torch.Tensor.float = (lambda x: x) if cfg.model_type == "deberta" else narrow  # its norms are in fp32 too
     windows = (getattr(cfg.get_text_config(), "sliding_window", None) or S) < S
     out = answers(model, d) if name.endswith("_answers") else alone(model, d) if windows else model(**{k: v.double() if v.is_floating_point() else v for k, v in d.items()})
     out.loss.backward()
+    torch.Tensor.float = narrow
     e = {"logits": out.logits.detach(), "loss": out.loss.detach().reshape(1)}
     e.update({"grad." + in_file(cfg, n): p.grad for n, p in model.named_parameters() if p.grad is not None})
     e = tensors_as_saved(cfg.model_type, e)

@@ -92,7 +92,9 @@ static void test_greedy(void **state)
                   {"seed_oss", 2},
                   {"stablelm", 2},
                   {"granitemoe", 2},
-                  {"granitemoeshared", 2}};
+                  {"granitemoeshared", 2},
+                  {"arcee", 2},
+                  {"nemotron", 2}};
     static const char *const at_once[] = {"1", "3", "8"};
     (void)state;
     for (size_t m = 0; m < sizeof models / sizeof *models; m++)
