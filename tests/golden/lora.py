@@ -161,5 +161,6 @@ if __name__ == "__main__":
                 "those of Mixtral and Qwen3-MoE: torch 2.11.0, transformers 5.24.0\n"
                 "those with DoRA: torch 2.15.0, transformers 5.23.0\n"
                 "those of experts: torch 2.11.0, transformers 5.23.0; all-linear and named layers: torch 2.15.0, transformers 5.24.0\n"
+                "those of Arcee, DeBERTa's first version, Granite MoE and Nemotron: torch 2.15.0, transformers 5.24.0\n"
                 "those in 4 bits: bitsandbytes 0.50.2, torch 2.15.0, transformers 5.24.0\n"
                 "those of each expert's layers (lora_older.py): peft 0.18.0 and transformers 4.57.6, then peft 0.21.2 and transformers 5.24.0; torch 2.15.0\n")
