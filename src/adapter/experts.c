@@ -24,16 +24,20 @@ int experts_find(struct matching *m, struct snug_err *err)
         if (n->op == OP_linear && logits[n->u.linear.y])
             m->routes[n->u.linear.w] = true;
     }
-    for (int i = 1; !code && i < g->n_values; i++)
+    for (int i = 1; !code && i < g->n_values; i++) {
         m->experts[i] |= g->values[i].base && m->experts[g->values[i].base];
+        m->routes[i] |= g->values[i].base && m->routes[g->values[i].base];
+    }
     mem_free(logits);
     return code;
 }
 
-/* BLOCK.gate, or what else its last name is, where the experts of its layer are BLOCK.experts: in files, Mixtral's has another block. */
+/* BLOCK.gate, or what else its last name is, where the experts of its layer are BLOCK.experts: in files, Mixtral's has another block. One
+ * that is a part of a value has that value's name. */
 int experts_router_path(struct matching *m, const struct value *router, const char **out, struct snug_err *err)
 {
     char path[MODEL_NAME_MAX], module[MODEL_NAME_MAX];
+    router = router->base ? graph_value(m->g, router->base) : router;
     snprintf(module, sizeof module, "%.*s", (int)adapter_module_length(router->name), router->name);
     for (int i = 1; i < m->g->n_values; i++) {
         const struct value *v = graph_value(m->g, i);
@@ -109,7 +113,7 @@ static int wrong_parameter(const struct matching *m, const char *name, struct sn
                        m->c->path, name);
     return err_set(err, SNUG_ERR_USAGE,
                    "--target-parameters %s: is neither a linear layer's weight nor experts' of the model; %s", name,
-                   experts ? "those are mlp.experts.gate_up_proj and mlp.experts.down_proj"
+                   experts ? "those are experts.gate_up_proj and experts.down_proj"
                            : "it has no experts: name layers by --target-modules");
 }
 

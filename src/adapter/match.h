@@ -6,7 +6,7 @@
 #include "model/model.h"
 #include "pass/pass.h"
 
-/* A weight of the model for which there is an adapter of experts: rows of one expert's (O,I), or that of all, (E,I,O). */
+/* A weight of the model for which there is an adapter of experts: rows of one expert's (O,I), or those of all, (E,O,I) or (E,I,O). */
 struct adapter_part {
     const char *weight, *module; /* module: of the adapter */
     int64_t expert, row;         /* the first */

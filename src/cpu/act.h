@@ -58,6 +58,9 @@ SIMD vf vf_act(enum act act, vf x)
         return x * vf_sigmoid(gelu_tanh_argument(x));
     case ACT_relu:
         return vf_max(vf_set1(0), x);
+    case ACT_relu2:
+        x = vf_max(vf_set1(0), x);
+        return x * x;
     case ACT_tanh:
         return vf_tanh(x);
     case ACT_silu:
@@ -92,6 +95,8 @@ SIMD vf vf_act_slope(enum act act, vf x)
         return vf_fma(x * e, vf_fma(x * x, vf_set1(1.59576912f * 3 * 0.044715f), vf_set1(1.59576912f)), s);
     case ACT_relu:
         return vf_where(x > 0, vf_set1(1));
+    case ACT_relu2:
+        return 2 * vf_max(vf_set1(0), x);
     case ACT_tanh: /* 1 - tanh^2 = 4 e / (1 + e)^2 with e = exp(-2 |x|) */
         e = vf_exp(-2 * vf_abs(x));
         return 4 * e / ((1 + e) * (1 + e));

@@ -26,6 +26,12 @@ SIMD void column_add(float *sums, int64_t h, vf v)
     vf_store(sums + h, vf_load(sums + h) + v);
 }
 
+/* What a norm multiplies by: gamma, or with one = 1 that of 1 + gamma. */
+SIMD vf norm_factors(const struct tensor *gamma, int64_t h, int64_t left, float one)
+{
+    return vf_get_upto(gamma->data, h, left, false) + one;
+}
+
 /* to[h] (+)= the sum over chunks of partial[chunk * stride + h]. */
 static inline void columns_finish(const struct tensor *to, const float *partial, int64_t chunks, int64_t stride,
                                   int64_t H)

@@ -48,13 +48,13 @@ SIMD void norm_row(const struct args_norm *a, const struct feature_mask *m, floa
         vf d = first_lanes(vf_load(row + h) - mean, H - h);
         sum = vf_fma(d, d, sum);
     }
-    float rstd = (float)(1 / sqrt((double)(vf_hsum(sum) / (float)H) + a->eps));
+    float rstd = (float)(1 / sqrt((double)(vf_hsum(sum) / (float)H) + a->eps)), one = a->one_plus ? 1 : 0;
     for (int64_t h = 0; h < H; h += VF_LANES) {
         vf z = (vf_load(row + h) - mean) * rstd;
         vf beta = {0};
         if (a->beta.data)
             beta = vf_get_upto(a->beta.data, h, H - h, false);
-        vf y = vf_fma(z, vf_get_upto(a->gamma.data, h, H - h, false), beta);
+        vf y = vf_fma(z, norm_factors(&a->gamma, h, H - h, one), beta);
         vf_put_upto(a->y.data, n * H + h, y, H - h, bf16);
     }
     ((float *)a->mean.data)[n] = mean;
@@ -88,13 +88,13 @@ SIMD void norm_bwd_row(const struct args_norm_bwd *a, const struct feature_mask 
                        float *dbias, int64_t n, bool bf16)
 {
     int64_t H = a->dy.shape[1], at = n * H;
-    float mean = ((const float *)a->mean.data)[n], rstd = ((const float *)a->rstd.data)[n];
+    float mean = ((const float *)a->mean.data)[n], rstd = ((const float *)a->rstd.data)[n], one = a->one_plus ? 1 : 0;
     vf sum_g = {0}, sum_gz = {0};
     for (int64_t h = 0; h < H; h += VF_LANES) {
         int64_t left = H - h;
         vf dy = vf_get_upto(a->dy.data, at + h, left, bf16);
         vf z = first_lanes((vf_get_upto(a->h.data, at + h, left, bf16) - mean) * rstd, left);
-        vf g = dy * vf_get_upto(a->gamma.data, h, left, false);
+        vf g = dy * norm_factors(&a->gamma, h, left, one);
         sum_g += g;
         sum_gz = vf_fma(g, z, sum_gz);
         vf_store(dgamma + h, vf_fma(dy, z, vf_load(dgamma + h)));
@@ -105,7 +105,7 @@ SIMD void norm_bwd_row(const struct args_norm_bwd *a, const struct feature_mask 
     for (int64_t h = 0; h < H && (a->dx.data || a->dres.data || a->dbias.data); h += VF_LANES) {
         int64_t left = H - h;
         vf z = (vf_get_upto(a->h.data, at + h, left, bf16) - mean) * rstd;
-        vf g = vf_get_upto(a->dy.data, at + h, left, bf16) * vf_get_upto(a->gamma.data, h, left, false);
+        vf g = vf_get_upto(a->dy.data, at + h, left, bf16) * norm_factors(&a->gamma, h, left, one);
         vf grad = (g - mean_g - z * mean_gz) * rstd;
         if (a->dh.data)
             grad += vf_get_upto(a->dh.data, at + h, left, bf16);

@@ -7,12 +7,6 @@
 
 #include <omp.h>
 
-/* gamma, or 1 + gamma. */
-SIMD vf factors(const struct tensor *gamma, int64_t h, int64_t left, float one)
-{
-    return vf_get_upto(gamma->data, h, left, false) + one;
-}
-
 SIMD void rms_norm_row(const struct args_rms_norm *a, float *row, int64_t n, bool bf16)
 {
     int64_t H = a->x.shape[1];
@@ -32,7 +26,8 @@ SIMD void rms_norm_row(const struct args_rms_norm *a, float *row, int64_t n, boo
     }
     float rstd = (float)(1 / sqrt((double)(vf_hsum(sum) / (float)H) + a->eps));
     for (int64_t h = 0; h < H; h += VF_LANES)
-        vf_put_upto(a->y.data, n * H + h, vf_load(row + h) * rstd * factors(&a->gamma, h, H - h, one), H - h, bf16);
+        vf_put_upto(a->y.data, n * H + h, vf_load(row + h) * rstd * norm_factors(&a->gamma, h, H - h, one), H - h,
+                    bf16);
     ((float *)a->rstd.data)[n] = rstd;
 }
 
@@ -67,14 +62,14 @@ SIMD void rms_norm_bwd_row(const struct args_rms_norm_bwd *a, float *dgamma, int
         int64_t left = H - h;
         vf dy = vf_get_upto(a->dy.data, at + h, left, bf16);
         vf z = vf_get_upto(a->h.data, at + h, left, bf16) * rstd;
-        sum_gz = vf_fma(dy * factors(&a->gamma, h, left, one), z, sum_gz);
+        sum_gz = vf_fma(dy * norm_factors(&a->gamma, h, left, one), z, sum_gz);
         vf_store(dgamma + h, vf_fma(dy, z, vf_load(dgamma + h)));
     }
     float mean_gz = vf_hsum(sum_gz) / (float)H;
     for (int64_t h = 0; h < H && (a->dx.data || a->dres.data); h += VF_LANES) {
         int64_t left = H - h;
         vf z = vf_get_upto(a->h.data, at + h, left, bf16) * rstd;
-        vf g = vf_get_upto(a->dy.data, at + h, left, bf16) * factors(&a->gamma, h, left, one);
+        vf g = vf_get_upto(a->dy.data, at + h, left, bf16) * norm_factors(&a->gamma, h, left, one);
         vf grad = (g - z * mean_gz) * rstd;
         if (a->dh.data)
             grad += vf_get_upto(a->dh.data, at + h, left, bf16);

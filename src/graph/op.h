@@ -16,12 +16,13 @@ struct grads;
 enum { OP_MAX_SLOTS = 13, OP_MAX_ATTRS = 10, MAX_DIMS = 4 };
 
 /* Activation functions. gelu is x(1+erf(x/sqrt 2))/2; gelu_tanh is what configurations call gelu_new and
- * gelu_pytorch_tanh. */
+ * gelu_pytorch_tanh; relu2 is max(x, 0)^2. */
 #define ACTS(ACT_ROW)                                                                                                  \
     ACT_ROW(none)                                                                                                      \
     ACT_ROW(gelu)                                                                                                      \
     ACT_ROW(gelu_tanh)                                                                                                 \
     ACT_ROW(relu)                                                                                                      \
+    ACT_ROW(relu2)                                                                                                     \
     ACT_ROW(tanh)                                                                                                      \
     ACT_ROW(silu)
 

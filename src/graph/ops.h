@@ -59,6 +59,7 @@ OP(linear_dx_act, IN(dy) IN(w) IN(slope) OUT(du) ACC(dbias), FLAG(in_out), NONE,
    "du = (dy W) * slope; dbias = sum of du over rows: linear_dx with the act_bwd behind it")
 SLOT(linear_dx_act, dy, SLOT_PITCH)
 SLOT(linear_dx_act, w, SLOT_NODE_TYPE)
+OP(bias, IN(x) IN(b) OUT(y), , DIFF, "y[n] = x[n] + b; only this node reads x")
 OP(activation, IN(x) OUT(y) MAYBE(slope), ACT(act), DIFF,
    "y = act(x); slope = act'(x), for the gradient; only this node reads x")
 OP(act_bwd, IN(slope) IN(dy) OUT(du) ACC(dbias), , NONE, "du = dy * slope; dbias = sum of du over rows")
@@ -109,11 +110,14 @@ OP(attention_cached,
    "each key and "
    "value of a sequence is, or with kv the first of them; else sequence b has the cache b")
 OP(norm, IN(x) OPT(res) IN(gamma) OPT(beta) OPT(coords) OPT(rng) OUT(y) MAYBE(h) F32(mean) F32(rstd),
-   REAL(eps) REAL(p) INT(site), DIFF, "h = res + dropout(x); y = (h - mean) * rstd * gamma + beta, or without beta")
+   REAL(eps) REAL(p) INT(site) FLAG(one_plus), DIFF,
+   "h = res + dropout(x); y = (h - mean) * rstd * gamma + beta, or with 1 + gamma for gamma (one_plus), or without "
+   "beta")
 OP(norm_bwd,
    IN(dy) OPT(dh) IN(h) IN(gamma) IN(mean) IN(rstd) OPT(coords) OPT(rng) ACC(dx) ACC(dres) ACC(dgamma) ACC(dbeta)
        ACC(dbias),
-   REAL(p) INT(site), NONE, "the gradient of norm; dh is what reaches h besides; dbias = sum of dx over rows")
+   REAL(p) INT(site) FLAG(one_plus), NONE,
+   "the gradient of norm; dh is what reaches h besides; dbias = sum of dx over rows")
 OP(rms_norm, IN(x) OPT(res) IN(gamma) OUT(y) MAYBE(h) F32(rstd), REAL(eps) FLAG(one_plus), DIFF,
    "h = res + x; y = h rstd gamma, or h rstd (1 + gamma) with one_plus; rstd = 1 / sqrt(1/H sum h^2 + eps)")
 OP(rms_norm_bwd, IN(dy) OPT(dh) IN(h) IN(gamma) IN(rstd) ACC(dx) ACC(dres) ACC(dgamma), FLAG(one_plus), NONE,

@@ -54,6 +54,31 @@ static void add_part(struct build *b, const char *name, int whole, int64_t at, i
         graph_value(b->g, id)->init = init;
 }
 
+/* A part of a bias that is 0 and stays so. */
+static void add_nothing(struct build *b, const char *name, int whole, int64_t at, int64_t size)
+{
+    const struct init nothing = {.kind = INIT_ZERO, .zero_row = -1, .constant = true};
+    add_part(b, name, whole, at, SHAPE(DIM(size)), nothing);
+    if (graph_find(b->g, name))
+        graph_value(b->g, graph_find(b->g, name))->frozen = true;
+}
+
+int build_bias(struct build *b, const char *whole, const struct bias_part *parts, int n, struct init init)
+{
+    int64_t all = 0, at = 0;
+    for (int i = 0; i < n; i++)
+        all += parts[i].size;
+    int bias = WEIGHT(b, init, whole, DIM(all));
+    for (int i = 0; i < n && bias; at += parts[i++].size)
+        if (parts[i].none)
+            add_nothing(b, parts[i].name, bias, at, parts[i].size);
+        else
+            add_part(b, parts[i].name, bias, at, SHAPE(DIM(parts[i].size)), init);
+    if (bias)
+        graph_value(b->g, bias)->group = true;
+    return bias;
+}
+
 int build_parts(struct build *b, int x, const char *whole, int64_t in, const struct part *parts, int n,
                 struct layer_options o)
 {
@@ -66,7 +91,9 @@ int build_parts(struct build *b, int x, const char *whole, int64_t in, const str
     for (int64_t i = 0, at = 0; i < n && w; at += parts[i++].out) {
         add_part(b, graph_name(g, "%s.weight", parts[i].prefix), w, at * in, SHAPE(DIM(parts[i].out), DIM(in)),
                  o.weight);
-        if (bias)
+        if (bias && o.unbiased_from && i >= o.unbiased_from)
+            add_nothing(b, graph_name(g, "%s.bias", parts[i].prefix), bias, at, parts[i].out);
+        else if (bias)
             add_part(b, graph_name(g, "%s.bias", parts[i].prefix), bias, at, SHAPE(DIM(parts[i].out)), o.bias);
     }
     if (w)
@@ -126,7 +153,8 @@ int build_head_linear(struct build *b, int x, const char *prefix, int64_t in, in
 
 struct op_norm build_norm(struct build *b, int x, const char *prefix, struct norm_options o)
 {
-    const struct init one = {.kind = INIT_ONE, .head = o.head, .zero_row = -1, .constant = o.ones};
+    const struct init one = {
+        .kind = o.one_plus ? INIT_ZERO : INIT_ONE, .head = o.head, .zero_row = -1, .constant = o.ones};
     const struct init zero = {.kind = INIT_ZERO, .head = o.head, .zero_row = -1};
     const struct dim width = DIM(o.width ? o.width : b->c->hidden_size);
     struct op_norm n = {.x = x,
@@ -137,7 +165,8 @@ struct op_norm build_norm(struct build *b, int x, const char *prefix, struct nor
                         .rng = o.p > 0 ? b->in.rng : 0,
                         .eps = o.eps,
                         .p = o.p,
-                        .site = o.site};
+                        .site = o.site,
+                        .one_plus = o.one_plus};
     emit_norm(b->g, &n);
     if (!b->g->err.code)
         graph_value(b->g, n.gamma)->norm = true, graph_value(b->g, n.gamma)->frozen = o.ones;

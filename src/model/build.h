@@ -63,6 +63,8 @@ struct layer_options {
     enum act act;
     bool in_out;  /* GPT-2's Conv1D */
     bool no_bias; /* there is no PREFIX.bias */
+    /* Of build_parts: from this part on, where that is not the first, biases are 0 and stay so, and no file has them. 0: all have one. */
+    int64_t unbiased_from;
 };
 int build_linear(struct build *b, int x, const char *prefix, int64_t in, int64_t out, struct layer_options o);
 
@@ -80,6 +82,14 @@ struct part {
 int build_parts(struct build *b, int x, const char *whole, int64_t in, const struct part *parts, int n,
                 struct layer_options o);
 
+/* A bias (in all n parts) of which each part has a name of its own. `whole` is its name here, and in no file. */
+struct bias_part {
+    const char *name;
+    int64_t size;
+    bool none; /* it is 0 and stays so, and no file has it */
+};
+int build_bias(struct build *b, const char *whole, const struct bias_part *parts, int n, struct init init);
+
 /* Of a layer whose weight begins normal, and its bias, if there is one, as 0. */
 struct layer_options build_product(const struct build *b, bool bias);
 
@@ -95,9 +105,10 @@ struct norm_options {
     int res, coords;
     double p, eps;
     int64_t site, width;
-    bool head;    /* a part of what the task adds */
-    bool no_bias; /* there is no PREFIX.bias */
-    bool ones;    /* PREFIX.weight is 1 and stays so */
+    bool head;     /* a part of what the task adds */
+    bool no_bias;  /* there is no PREFIX.bias */
+    bool ones;     /* PREFIX.weight is 1 and stays so */
+    bool one_plus; /* it multiplies by 1 + PREFIX.weight */
 };
 struct op_norm build_norm(struct build *b, int x, const char *prefix, struct norm_options o);
 

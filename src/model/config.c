@@ -170,8 +170,8 @@ int config_act(json_t *o, const char *path, const char *key, enum act fallback, 
         const char *name;
         enum act act;
     } rows[] = {{"gelu", ACT_gelu},           {"gelu_new", ACT_gelu_tanh}, {"gelu_pytorch_tanh", ACT_gelu_tanh},
-                {"gelu_fast", ACT_gelu_tanh}, {"relu", ACT_relu},          {"tanh", ACT_tanh},
-                {"silu", ACT_silu},           {"swish", ACT_silu}};
+                {"gelu_fast", ACT_gelu_tanh}, {"relu", ACT_relu},          {"relu2", ACT_relu2},
+                {"tanh", ACT_tanh},           {"silu", ACT_silu},          {"swish", ACT_silu}};
     const char *name = NULL;
     TRY(json_get_string(o, path, key, false, &name, err));
     *out = fallback;
@@ -184,8 +184,8 @@ int config_act(json_t *o, const char *path, const char *key, enum act fallback, 
         }
     return err_set(
         err, SNUG_ERR_INPUT,
-        "%s: %s is \"%s\"; supported are gelu, gelu_new, gelu_pytorch_tanh, gelu_fast, relu, tanh, silu, swish", path,
-        key, name);
+        "%s: %s is \"%s\"; supported are gelu, gelu_new, gelu_pytorch_tanh, gelu_fast, relu, relu2, tanh, silu, swish",
+        path, key, name);
 }
 
 int config_tied(json_t *o, const char *path, struct model_config *c, struct snug_err *err)

@@ -25,6 +25,7 @@ struct encoder_config {
         double dropout_pooler;
         enum act pooler_act;
         bool to_position, from_position; /* terms of attention's scores: content to position, position to content */
+        bool first_version;              /* names and products are those of the first DeBERTa */
         bool shared;                     /* positions have the products of the content */
         bool norm;                       /* of their embeddings */
     } relative;

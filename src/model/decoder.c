@@ -154,7 +154,8 @@ static int norm_of(struct build *b, int x, int res, int coords, const char *pref
                                  .eps = own->norm_eps,
                                  .site = b->site++,
                                  .no_bias = own->norms_unbiased || own->norms_weightless,
-                                 .ones = own->norms_weightless};
+                                 .ones = own->norms_weightless,
+                                 .one_plus = own->one_plus};
         struct op_norm n = build_norm(b, x, prefix, o);
         *read = n.h ? n.h : x;
         return n.y;

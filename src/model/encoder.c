@@ -137,6 +137,8 @@ static struct layer_options plain_product(const struct build *b, const struct en
 int encoder_query_key_value(struct build *b, const struct encoder *e, int i, int v)
 {
     int64_t H = b->c->hidden_size;
+    if (e->project)
+        return e->project(b, i, v);
     if (!e->query)
         return build_linear(b, v, of_layer(b, e, i, e->query_key_value), H, 3 * H, plain_product(b, e));
     const struct part parts[] = {

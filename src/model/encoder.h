@@ -24,6 +24,8 @@ struct encoder {
     bool keeps_embeddings; /* no dropout of the embeddings */
     bool keeps_attention;  /* no dropout of the product behind attention */
     bool keeps_output;     /* nor of the feed-forward block's */
+    /* Queries, keys and values of rows v in layer i, (N, 3 H); NULL: one product with biases. */
+    int (*project)(struct build *b, int i, int v);
     /* What the words' embeddings become before others are added. NULL: they stay. */
     int (*behind_words)(struct build *b, int v);
     /* Attention of layer i over qkv (T, 3 H), for all rows, also where only the first are asked for; NULL: BERT's. */
@@ -65,7 +67,7 @@ int encoder_positions_behind_pad(struct model_config *c, const char *path, struc
 /* clang-format on */
 extern const struct refused encoder_refused[];
 
-/* The product of v with the queries', keys' and values' weights of layer i, of which there is one. */
+/* Queries, keys and values of rows v in layer i, (N, 3 H). */
 int encoder_query_key_value(struct build *b, const struct encoder *e, int i, int v);
 
 /* Embeddings and layers. Gives (T,H), or (B,H), the rows of the first tokens, where the task wants one row a sequence. */

@@ -1,6 +1,11 @@
 #include "model/experts.h"
 
 const struct expert_names experts_of_qwen = {.block = "mlp", .gate = "gate_proj", .up = "up_proj", .down = "down_proj"};
+const struct expert_names experts_of_granite = {.block = "block_sparse_moe",
+                                                .gate = "input_linear",
+                                                .down = "output_linear",
+                                                .router = "router.layer",
+                                                .shared = "shared_mlp"};
 
 int experts_config(json_t *o, const char *path, const char *key, struct experts_config *e, struct snug_err *err)
 {
@@ -18,10 +23,11 @@ int experts_config(json_t *o, const char *path, const char *key, struct experts_
     return SNUG_OK;
 }
 
-/* The weights of all experts as one, (E,O,I), of which files have the parts. Its name is that of transformers' modules, where all models
- * have one and the same. */
+/* The weights of all experts as one, (E,O,I), of which files have the parts, or the whole under a name of its own. Its name is that of
+ * transformers' modules, by which PEFT adapts it. */
 struct stacked {
     const char *name;
+    const char *in_files; /* of the whole; NULL: of the parts */
     int64_t out, in;
     struct {
         const char *name;
@@ -29,18 +35,24 @@ struct stacked {
     } part[2]; /* of an expert's rows; the second may be absent */
 };
 
+static void add_part(struct build *b, const char *name, int whole, int64_t at, int ndim, const struct dim *shape)
+{
+    int id = graph_add_slice(b->g, name, whole, at, ndim, shape);
+    if (id)
+        graph_value(b->g, id)->init = b->normal;
+}
+
 static int stacked_weight(struct build *b, const char *block, int64_t experts, struct stacked s)
 {
     struct graph *g = b->g;
     int w = WEIGHT(b, b->normal, s.name, DIM(experts), DIM(s.out), DIM(s.in));
     int64_t at = 0;
-    for (int64_t e = 0; e < experts && w; e++)
-        for (int k = 0; k < 2 && s.part[k].name && !g->err.code; at += s.part[k++].out * s.in) {
-            const char *name = graph_name(g, "%s.experts.%lld.%s.weight", block, (long long)e, s.part[k].name);
-            int id = graph_add_slice(g, name, w, at, SHAPE(DIM(s.part[k].out), DIM(s.in)));
-            if (id)
-                graph_value(g, id)->init = b->normal;
-        }
+    if (s.in_files && w)
+        add_part(b, s.in_files, w, 0, SHAPE(DIM(experts), DIM(s.out), DIM(s.in)));
+    for (int64_t e = 0; e < experts && w && !s.in_files; e++)
+        for (int k = 0; k < 2 && s.part[k].name && !g->err.code; at += s.part[k++].out * s.in)
+            add_part(b, graph_name(g, "%s.experts.%lld.%s.weight", block, (long long)e, s.part[k].name), w, at,
+                     SHAPE(DIM(s.part[k].out), DIM(s.in)));
     if (w)
         graph_value(g, w)->group = true;
     return w;
@@ -102,6 +114,17 @@ static int shared_expert(struct build *b, const char *block, int v, int64_t size
     return n.y;
 }
 
+/* A gated block for all rows, whose gates and ups files have as one. */
+static int shared_block(struct build *b, const char *prefix, int v, int64_t size, enum act act)
+{
+    int64_t H = b->c->hidden_size;
+    struct layer_options plain = build_product(b, false);
+    struct op_glu gate = {.x = build_linear(b, v, graph_name(b->g, "%s.input_linear", prefix), H, 2 * size, plain),
+                          .act = act};
+    emit_glu(b->g, &gate);
+    return build_linear(b, gate.y, graph_name(b->g, "%s.output_linear", prefix), size, H, plain);
+}
+
 /* A product of rows that are sorted by expert; the weight lies as the files have it. */
 static int product(struct build *b, int rows, int weight, bool in_out, int offsets)
 {
@@ -134,21 +157,35 @@ static int whole_blocks(struct build *b, const char *block, int rows, const stru
     return whole_layer(b, gate.y, down, e->n, F, H, offsets);
 }
 
-/* The same of files that have each expert's layers. */
+/* The same of files that have each expert's layers, or two layers of all experts (E,O,I). */
 static int stacked_blocks(struct build *b, const char *prefix, const char *block, int rows,
                           const struct experts_config *e, enum act act, int offsets)
 {
     const struct expert_names *names = e->names;
     int64_t H = b->c->hidden_size, F = e->intermediate_size;
-    struct stacked up = {.name = graph_name(b->g, "%smlp.experts.gate_up_proj", prefix),
-                         .out = 2 * F,
-                         .in = H,
-                         .part = {{names->gate, F}, {names->up, F}}};
-    struct stacked down = {
-        .name = graph_name(b->g, "%smlp.experts.down_proj", prefix), .out = H, .in = F, .part = {{names->down, H}}};
+    struct stacked up = {.out = 2 * F, .in = H, .part = {{names->gate, F}, {names->up, F}}};
+    struct stacked down = {.out = H, .in = F, .part = {{names->down, H}}};
+    up.name = graph_name(b->g, "%s%s.experts.gate_up_proj", prefix, names->up ? "mlp" : names->block);
+    down.name = graph_name(b->g, "%s%s.experts.down_proj", prefix, names->up ? "mlp" : names->block);
+    if (!names->up) {
+        up.in_files = graph_name(b->g, "%s.%s.weight", block, names->gate);
+        down.in_files = graph_name(b->g, "%s.%s.weight", block, names->down);
+    }
     struct op_glu gate = {.x = product(b, rows, stacked_weight(b, block, e->n, up), false, offsets), .act = act};
     emit_glu(b->g, &gate);
     return product(b, gate.y, stacked_weight(b, block, e->n, down), false, offsets);
+}
+
+/* The experts' logits of rows v. transformers has a router of files that have all experts' layers as one under another name. */
+static int route(struct build *b, const char *block, int v, const struct experts_config *e)
+{
+    const struct expert_names *names = e->names;
+    struct layer_options o = {.weight = b->normal, .bias = b->normal, .no_bias = !e->whole};
+    const struct part part = {graph_name(b->g, "%s.%s", block, names->router ? names->router : "gate"), e->n};
+    int64_t H = b->c->hidden_size;
+    if (names->up || e->whole)
+        return build_linear(b, v, part.prefix, H, e->n, o);
+    return build_parts(b, v, graph_name(b->g, "%s.router", block), H, &part, 1, o);
 }
 
 int build_experts(struct build *b, const char *prefix, int v, const struct experts_config *e, enum act act)
@@ -156,11 +193,7 @@ int build_experts(struct build *b, const char *prefix, int v, const struct exper
     struct graph *g = b->g;
     const struct expert_names *names = e->names;
     const char *block = graph_name(g, "%s%s", prefix, names->block);
-    const char *router = graph_name(g, "%s.%s", block, names->router ? names->router : "gate");
-    struct layer_options plain = {.weight = b->normal, .bias = b->normal, .no_bias = !e->whole};
-    struct op_route r = {.logits = build_linear(b, v, router, b->c->hidden_size, e->n, plain),
-                         .k = e->chosen,
-                         .normalized = e->normalized};
+    struct op_route r = {.logits = route(b, block, v, e), .k = e->chosen, .normalized = e->normalized};
     emit_route(g, &r);
     if (b->settings.mode == BUILD_TRAIN && dim_has_tokens(graph_value(g, v)->shape[0]))
         add_shares(b, &r);
@@ -175,7 +208,10 @@ int build_experts(struct build *b, const char *prefix, int v, const struct exper
     emit_combine(g, &sum);
     if (!e->shared_size)
         return sum.y;
-    struct op_add both = {.a = sum.y, .b = shared_expert(b, block, v, e->shared_size, act)};
+    struct op_add both = {
+        .a = sum.y,
+        .b = names->shared ? shared_block(b, graph_name(g, "%s%s", prefix, names->shared), v, e->shared_size, act)
+                           : shared_expert(b, block, v, e->shared_size, act)};
     emit_add(g, &both);
     return both.y;
 }

@@ -4,15 +4,20 @@
 
 #include "model/build.h"
 
-/* Names of weights behind a layer's prefix. Files have a tensor for each expert: BLOCK.ROUTER is the router, BLOCK.experts.E.GATE, .UP and
- * .DOWN are the layers of expert E. Or all experts' as one (experts_config): BLOCK.experts.gate_up_proj and .down_proj. BLOCK.shared_expert
- * has the layers of an expert that all tokens have, BLOCK.shared_expert_gate its weight. */
+/* Names of weights behind a layer's prefix: BLOCK.ROUTER is the router. Files have the experts' layers in one of three ways:
+ * - each by itself, BLOCK.experts.E.GATE, .UP and .DOWN;
+ * - all experts' as one, BLOCK.GATE.weight (E,2F,H), whose rows are gates, then ups, and BLOCK.DOWN.weight (E,H,F): up is NULL;
+ * - all as one with biases (experts_config), BLOCK.experts.gate_up_proj and .down_proj.
+ * An expert that all tokens have is BLOCK.shared_expert, with BLOCK.shared_expert_gate for its weight; or it is SHARED, whose gates and ups
+ * are one layer, and counts as it is. */
 struct expert_names {
     const char *block, *gate, *up, *down;
     const char *router; /* NULL: gate */
+    const char *shared; /* NULL: of the first kind */
 };
 
-extern const struct expert_names experts_of_qwen; /* and of others */
+extern const struct expert_names experts_of_qwen;    /* and of others */
+extern const struct expert_names experts_of_granite; /* MoE, and with a shared expert */
 
 /* Reads how many experts there are, under either of two keys, how many a token has, and whether there is a loss that balances them; what
  * was set before is the default. */

@@ -4,6 +4,7 @@
 /* clang-format off */
 #define ARCHS(A)                                                                                                       \
     A(albert)                                                                                                          \
+    A(arcee)                                                                                                           \
     A(bart)                                                                                                            \
     A(bert)                                                                                                            \
     A(bloom)                                                                                                           \
@@ -11,6 +12,7 @@
     A(cohere)                                                                                                          \
     A(cohere2)                                                                                                         \
     A(data2vec_text)                                                                                                   \
+    A(deberta)                                                                                                         \
     A(deberta_v2)                                                                                                      \
     A(distilbert)                                                                                                      \
     A(electra)                                                                                                         \
@@ -33,6 +35,8 @@
     A(gpt_oss)                                                                                                         \
     A(gptj)                                                                                                            \
     A(granite)                                                                                                         \
+    A(granitemoe)                                                                                                      \
+    A(granitemoeshared)                                                                                                \
     A(hunyuan_v1_dense)                                                                                                \
     A(llama)                                                                                                           \
     A(m2m_100)                                                                                                         \
@@ -45,6 +49,7 @@
     A(modernbert)                                                                                                      \
     A(mpnet)                                                                                                           \
     A(mt5)                                                                                                             \
+    A(nemotron)                                                                                                        \
     A(nomic_bert)                                                                                                      \
     A(olmo)                                                                                                            \
     A(olmo2)                                                                                                           \

@@ -1,6 +1,7 @@
 /* Activations, elementwise:
  *     gelu       x (1 + erf(x/sqrt 2)) / 2                                Hendrycks and Gimpel, arXiv 1606.08415
  *     gelu_tanh  x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2          the same paper's approximation
+ *     relu2      max(x, 0)^2                                              So et al., arXiv 2109.08668
  *     relu, tanh, silu x/(1 + exp(-x))
  * In op `activation` alone: y = act(x), slope = act'(x), all (N,F). Elsewhere behind a product (op/linear.c).
  * Going back, du = dy * slope, with slope = act'(u) (N,F) from the forward pass; dbias (F) = sum of du over the
@@ -21,6 +22,8 @@ double act_value(enum act act, double x)
         return 0.5 * x * (1 + tanh(SQRT_2_OVER_PI * (x + CUBIC * x * x * x)));
     case ACT_relu:
         return x > 0 || isnan(x) ? x : 0;
+    case ACT_relu2:
+        return x > 0 || isnan(x) ? x * x : 0;
     case ACT_tanh:
         return tanh(x);
     case ACT_silu:
@@ -41,6 +44,8 @@ double act_slope(enum act act, double x)
         return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * SQRT_2_OVER_PI * (1 + 3 * CUBIC * x * x);
     case ACT_relu:
         return x > 0;
+    case ACT_relu2:
+        return x > 0 || isnan(x) ? 2 * x : 0;
     case ACT_tanh:
         t = tanh(x);
         return 1 - t * t;

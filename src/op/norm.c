@@ -1,8 +1,8 @@
 /* Residual, dropout and layer normalisation in one (Ba et al., arXiv 1607.06450):
  *     h = res + dropout(x)            x, res, h, y (N,H); either of res and dropout may be absent
  *     mean[n] = 1/H sum h ;  rstd[n] = 1/sqrt(1/H sum (h - mean)^2 + eps)      biased variance, two passes
- *     y = (h - mean) rstd gamma + beta               beta may be absent
- * Backward, with z = (h - mean) rstd and g = dy gamma:
+ *     y = (h - mean) rstd s + beta                   s = gamma, or 1 + gamma with one_plus (Nemotron); beta may be absent
+ * Backward, with z = (h - mean) rstd and g = dy s:
  *     dh' = dh + rstd (g - mean_H(g) - z mean_H(g z)) ;  dres = dh' ;  dx = dropout mask of dh'
  *     dgamma = sum_n dy z ;  dbeta = sum_n dy ;  dbias = sum_n dx, the gradient of a bias that was added to make x */
 #include "graph/graph.h"
@@ -49,7 +49,8 @@ void grad_norm(struct grads *d, const struct op_norm *n)
                             .dgamma = grad_target(d, n->gamma),
                             .dbeta = grad_target(d, n->beta),
                             .p = n->p,
-                            .site = n->site};
+                            .site = n->site,
+                            .one_plus = n->one_plus};
     emit_norm_bwd(d->g, &b);
 }
 
@@ -75,7 +76,7 @@ void ref_norm(const struct args_norm *a, const struct call *c)
 {
     (void)c;
     const double *x = a->x.data, *res = a->res.data, *gamma = a->gamma.data, *beta = a->beta.data;
-    double *y = a->y.data, *hs = a->h.data;
+    double *y = a->y.data, *hs = a->h.data, one = a->one_plus ? 1 : 0;
     int64_t N = a->x.shape[0], H = a->x.shape[1];
     for (int64_t n = 0; n < N; n++) {
         double mean = 0, variance = 0;
@@ -90,7 +91,7 @@ void ref_norm(const struct args_norm *a, const struct call *c)
             variance += (y[n * H + h] - mean) * (y[n * H + h] - mean) / (double)H;
         double rstd = 1 / sqrt(variance + a->eps);
         for (int64_t h = 0; h < H; h++)
-            y[n * H + h] = (y[n * H + h] - mean) * rstd * gamma[h] + (beta ? beta[h] : 0);
+            y[n * H + h] = (y[n * H + h] - mean) * rstd * (one + gamma[h]) + (beta ? beta[h] : 0);
         ((double *)a->mean.data)[n] = mean;
         ((double *)a->rstd.data)[n] = rstd;
     }
@@ -100,7 +101,7 @@ void ref_norm_bwd(const struct args_norm_bwd *a, const struct call *c)
 {
     (void)c;
     const double *dy = a->dy.data, *dh = a->dh.data, *hs = a->h.data, *gamma = a->gamma.data;
-    double *dx = a->dx.data, *dres = a->dres.data;
+    double *dx = a->dx.data, *dres = a->dres.data, one = a->one_plus ? 1 : 0;
     double *dgamma = a->dgamma.data, *dbeta = a->dbeta.data, *dbias = a->dbias.data;
     int64_t N = a->dy.shape[0], H = a->dy.shape[1];
     for (int64_t h = 0; h < H; h++) {
@@ -115,14 +116,14 @@ void ref_norm_bwd(const struct args_norm_bwd *a, const struct call *c)
         double mean = ((const double *)a->mean.data)[n], rstd = ((const double *)a->rstd.data)[n];
         double mean_g = 0, mean_gz = 0;
         for (int64_t h = 0; h < H; h++) {
-            double z = (hs[n * H + h] - mean) * rstd, g = dy[n * H + h] * gamma[h];
+            double z = (hs[n * H + h] - mean) * rstd, g = dy[n * H + h] * (one + gamma[h]);
             mean_g += g / (double)H;
             mean_gz += g * z / (double)H;
         }
         for (int64_t h = 0; h < H; h++) {
             int64_t i = n * H + h;
             double z = (hs[i] - mean) * rstd;
-            double grad = (dh ? dh[i] : 0) + rstd * (dy[i] * gamma[h] - mean_g - z * mean_gz);
+            double grad = (dh ? dh[i] : 0) + rstd * (dy[i] * (one + gamma[h]) - mean_g - z * mean_gz);
             if (dres)
                 dres[i] = (a->dres.add ? dres[i] : 0) + grad;
             double branch = grad * mask(&a->coords, &a->rng, a->site, a->p, n, h);

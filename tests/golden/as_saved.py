@@ -34,8 +34,23 @@ def experts(mixtral, weights):
     return out
 
 
+GRANITE_EXPERTS = (("experts.gate_up_proj", "input_linear.weight"), ("experts.down_proj", "output_linear.weight"), (".router.", ".router.layer."))
+
+
+def granite(weights):
+    """The weights of all experts as one, under names of their own."""
+    out = {}
+    for name, w in weights.items():
+        for own, file in GRANITE_EXPERTS:
+            name = name.replace(own, file)
+        out[name] = w
+    return out
+
+
 def tensors_as_saved(model_type, weights):
     """weights: tensors by name, in float or on the device "meta"."""
     if model_type == "gpt_oss":
         return weights
+    if model_type.startswith("granitemoe"):
+        return granite(weights)
     return nomic(weights) if model_type == "nomic_bert" else experts(model_type == "mixtral", weights)

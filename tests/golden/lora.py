@@ -8,6 +8,8 @@ import json, os, shutil, sys
 import torch, transformers as T, peft, bitsandbytes as bnb
 from safetensors.torch import load_file, save_file
 
+from as_saved import granite
+
 T.logging.set_verbosity_error()
 here = os.path.dirname(os.path.abspath(__file__))
 SEQ = T.AutoModelForSequenceClassification
@@ -66,6 +68,14 @@ CASES = {  # name: (class, folder of the base, task type, settings)
     "gpt_oss_router": (T.AutoModelForCausalLM, "gpt_oss", "CAUSAL_LM", dict(target_modules="all-linear", target_parameters=["router.weight"])),
     "gpt_oss_down": (T.AutoModelForCausalLM, "gpt_oss", "CAUSAL_LM", dict(target_modules=[], target_parameters=["experts.down_proj", "router.weight"])),
     "gpt_oss_classes_experts": (SEQ, "gpt_oss_classes", "SEQ_CLS", dict(target_modules=["o_proj"], target_parameters=["mlp.experts.gate_up_proj"])),
+    "arcee_all_linear": (T.AutoModelForCausalLM, "arcee", "CAUSAL_LM", dict(target_modules="all-linear")),
+    "nemotron_biases_dora": (T.AutoModelForCausalLM, "nemotron_biases", "CAUSAL_LM", dict(target_modules=["k_proj", "o_proj", "up_proj"], use_dora=True)),
+    "deberta_1_default": (SEQ, "deberta_1", "SEQ_CLS", dict()),
+    "deberta_1_all_linear": (SEQ, "deberta_1", "SEQ_CLS", dict(target_modules="all-linear")),
+    "granitemoe_all_linear": (T.AutoModelForCausalLM, "granitemoe", "CAUSAL_LM", dict(target_modules="all-linear")),
+    "granitemoe_experts": (T.AutoModelForCausalLM, "granitemoe", "CAUSAL_LM", dict(target_modules=["v_proj"], rank_pattern={r".*\.gate_up_proj": 3},
+                                                                                   target_parameters=["experts.gate_up_proj", "experts.down_proj", "router.weight"])),
+    "granitemoeshared_all_linear": (T.AutoModelForCausalLM, "granitemoeshared", "CAUSAL_LM", dict(target_modules="all-linear")),
     "gpt_neox_all_linear": (SEQ, "gpt_neox_classes", "SEQ_CLS", dict(target_modules="all-linear")),
 }
 
@@ -78,6 +88,8 @@ def as_files(n, p, base):
     """A merged parameter under the names that files have for it: of experts, a tensor for each layer of each."""
     if base == "gemma3_pictures":
         return {n.replace("model.language_model.", "language_model.model."): p}
+    if "granitemoe" in base:
+        return granite({n: p})
     if ".experts." not in n or "gpt_oss" in base:
         return {n.replace(".mlp.gate.", ".block_sparse_moe.gate.") if "mixtral" in base else n: p}
     block, which = n.split(".experts.")
@@ -178,5 +190,6 @@ if __name__ == "__main__":
                 "those with DoRA: torch 2.15.0, transformers 5.23.0; of Gemma 3 with pictures, of M2M-100 and of Qwen2-MoE: 5.24.0\n"
                 "those of experts but gpt-oss: torch 2.11.0, transformers 5.23.0; all-linear and named layers: torch 2.15.0, transformers 5.24.0\n"
                 "those in 8 bits: torch 2.15.0, transformers 5.24.0\n"
+                "those of Arcee, DeBERTa's first version, Granite MoE and Nemotron: torch 2.15.0, transformers 5.24.0\n"
                 "those in 4 bits: bitsandbytes 0.50.2, torch 2.15.0, transformers 5.24.0\n"
                 "those of each expert's layers (lora_older.py): peft 0.18.0 and transformers 4.57.6, then peft 0.21.2 and transformers 5.24.0; torch 2.15.0\n")

@@ -77,6 +77,12 @@ def deberta(**k):
     return T.DebertaV2Config(**{**bert(type_vocab_size=0).to_diff_dict(), **own, **k})
 
 
+def deberta_1(**k):
+    """The first version."""
+    own = dict(relative_attention=True, pos_att_type="c2p|p2c", position_biased_input=False)
+    return T.DebertaConfig(**{**bert(type_vocab_size=0).to_diff_dict(), **own, **k})
+
+
 # Positions with products of their own, each distance with a row of its own up to 5; positions and types at the input.
 DEBERTA_OWN = dict(share_att_key=False, position_buckets=-1, max_relative_positions=5, position_biased_input=True,
                    type_vocab_size=2)
@@ -187,9 +193,18 @@ HALF_TURNS = dict(**TURNS, partial_rotary_factor=0.5)
 ALPHA = dict(rope_type="dynamic", rope_theta=10.0, alpha=4.0, factor=1.0)
 SLIDES = dict(sliding_window=3, layer_types=["sliding_attention", "full_attention"])
 ODD = dict(hidden_size=24, num_attention_heads=3, num_key_value_heads=1)
+GRANITE = dict(embedding_multiplier=3.0, residual_multiplier=0.4, attention_multiplier=0.7, logits_scaling=2.0)
 SEVERAL = dict(num_labels=4, problem_type="multi_label_classification")
 ONE = dict(num_labels=1, problem_type="regression")
 CASES = {
+    "arcee": (T.ArceeForCausalLM, decoder(T.ArceeConfig, rope_parameters=YARN)),
+    "arcee_biases": (T.ArceeForCausalLM, decoder(T.ArceeConfig, head_dim=None, **ODD, rope_parameters=TURNS, attention_bias=True, mlp_bias=True,
+                                                 tie_word_embeddings=True, hidden_act="gelu")),
+    "arcee_classes": (T.ArceeForSequenceClassification, decoder(T.ArceeConfig, num_hidden_layers=3)),
+    "nemotron": (T.NemotronForCausalLM, decoder(T.NemotronConfig, rope_parameters=HALF_TURNS)),
+    "nemotron_biases": (T.NemotronForCausalLM, decoder(T.NemotronConfig, head_dim=None, **ODD, initializer_range=0.03, attention_bias=True,
+                                                       mlp_bias=True, norm_eps=0.01, tie_word_embeddings=True, rope_parameters=dict(TURNS, partial_rotary_factor=0.75))),
+    "nemotron_classes": (T.NemotronForSequenceClassification, decoder(T.NemotronConfig, num_hidden_layers=3)),
     "bert": (T.BertForSequenceClassification, bert()),
     "bert_regression": (T.BertForSequenceClassification, bert(**ONE)),
     "bert_multilabel": (T.BertForSequenceClassification, bert(**SEVERAL)),
@@ -286,6 +301,13 @@ CASES = {
     "cohere": (T.CohereForCausalLM, decoder(T.CohereConfig, rope_parameters=TURNS, logit_scale=0.25, attention_bias=True)),
     "cohere2": (T.Cohere2ForCausalLM, decoder(T.Cohere2Config, rope_parameters=TURNS, tie_word_embeddings=False, **SLIDES)),
     "deberta": (T.DebertaV2ForSequenceClassification, deberta()),
+    "deberta_1": (T.DebertaForSequenceClassification, deberta_1()),
+    "deberta_1_own": (T.DebertaForSequenceClassification, deberta_1(max_relative_positions=3, position_biased_input=True, type_vocab_size=2,
+                                                                    pos_att_type=["p2c"], pooler_hidden_act="tanh")),
+    "deberta_1_mlm": (T.DebertaForMaskedLM, deberta_1(hidden_act="gelu_new")),
+    "deberta_1_newer_mlm": (T.DebertaForMaskedLM, deberta_1(legacy=False, relative_attention=False)),
+    "deberta_1_tags": (T.DebertaForTokenClassification, deberta_1(pos_att_type=["c2p"])),
+    "deberta_1_answers": (T.DebertaForQuestionAnswering, deberta_1(num_labels=2)),
     "deberta_own": (T.DebertaV2ForSequenceClassification, deberta(**DEBERTA_OWN, pooler_hidden_act="tanh")),
     "deberta_c2p_tags": (T.DebertaV2ForTokenClassification, deberta(pos_att_type=["c2p"], share_att_key=False, norm_rel_ebd="none")),
     "deberta_conv": (T.DebertaV2ForSequenceClassification, deberta(conv_kernel_size=3, conv_act="gelu")),
@@ -302,9 +324,15 @@ CASES = {
     "glm4": (T.Glm4ForCausalLM, decoder(T.Glm4Config, rope_parameters=HALF_TURNS, attention_bias=False)),
     "glm4_classes": (T.Glm4ForSequenceClassification, decoder(T.Glm4Config, attention_bias=False,
                                                              rope_parameters=dict(TURNS, partial_rotary_factor=0.75))),
-    "granite": (T.GraniteForCausalLM, decoder(T.GraniteConfig, hidden_size=24, num_attention_heads=3, num_key_value_heads=1, head_dim=None,
-                                              embedding_multiplier=3.0, residual_multiplier=0.4, attention_multiplier=0.7,
-                                              logits_scaling=2.0)),
+    "granite": (T.GraniteForCausalLM, decoder(T.GraniteConfig, head_dim=None, **ODD, **GRANITE)),
+    "granitemoe": (T.GraniteMoeForCausalLM, decoder(T.GraniteMoeConfig, head_dim=None, **ODD, **GRANITE, intermediate_size=8, num_local_experts=5,
+                                                    num_experts_per_tok=2, rope_parameters=TURNS, tie_word_embeddings=True)),
+    "granitemoe_balanced": (T.GraniteMoeForCausalLM, decoder(T.GraniteMoeConfig, intermediate_size=12, num_local_experts=6, num_experts_per_tok=3,
+                                                             attention_multiplier=0.3, attention_bias=True, output_router_logits=True,
+                                                             router_aux_loss_coef=0.7)),
+    "granitemoeshared": (T.GraniteMoeSharedForCausalLM, decoder(T.GraniteMoeSharedConfig, head_dim=None, **ODD, **GRANITE, num_local_experts=4,
+                                                                intermediate_size=8, shared_intermediate_size=20, rope_parameters=TURNS)),
+    "granitemoeshared_alone": (T.GraniteMoeSharedForCausalLM, decoder(T.GraniteMoeSharedConfig, num_hidden_layers=1)),
     "gemma2": (T.Gemma2ForCausalLM, decoder(T.Gemma2Config, query_pre_attn_scalar=5, sliding_window=3, attn_logit_softcapping=2.0,
                                             final_logit_softcapping=3.0)),
     "gemma3": (T.Gemma3ForCausalLM, decoder(T.Gemma3TextConfig, **GEMMA3)),
@@ -383,7 +411,7 @@ CASES = {
     "starcoder2_classes": (T.Starcoder2ForSequenceClassification, decoder(T.Starcoder2Config, num_hidden_layers=3,
                                                                                  rope_parameters=dict(rope_type="default", rope_theta=10.0))),
 }
-WITHOUT_DEFAULTS = ["bloom_classes", "cohere2", "falcon_classes", "glm4_classes", "gpt2_classes", "gpt_bigcode_classes", "gpt_neo_classes", "gpt_oss_classes", "gptj_classes", "hunyuan_classes", "opt_classes", "phi_classes", "stablelm_classes", "starcoder2_classes", "starcoder2_plain"]  # of config.json
+WITHOUT_DEFAULTS = ["arcee_classes", "nemotron_classes", "bloom_classes", "cohere2", "falcon_classes", "glm4_classes", "gpt2_classes", "gpt_bigcode_classes", "gpt_neo_classes", "gpt_oss_classes", "gptj_classes", "granitemoeshared_alone", "hunyuan_classes", "opt_classes", "phi_classes", "stablelm_classes", "starcoder2_classes", "starcoder2_plain"]  # of config.json
 
 
 for family, config in (("Bert", bert()), ("Roberta", roberta()), ("DistilBert", distilbert(qa_dropout=0.0)), ("Electra", electra()), ("Albert", albert()),
@@ -492,7 +520,7 @@ def units_are_clear(model, d):
 
 def choices_are_clear(model, d):
     """Whether no router of experts decides narrowly for a token: rounding to 16 bits must not send it elsewhere."""
-    routers = [m for n, m in model.named_modules() if n.endswith((".mlp.gate", ".mlp.router"))]
+    routers = [m for n, m in model.named_modules() if n.endswith((".mlp.gate", ".mlp.router", ".block_sparse_moe.router"))]
     if not routers:
         return True
     seen, hooks = [], [m.register_forward_hook(lambda m, x, y: seen.append((y[0].detach(), m.top_k))) for m in routers]
@@ -530,7 +558,7 @@ def row_by_row(model, d):
 
 def expert_shares(model, d):
     """The largest and the smallest share of the real tokens' choices that an expert has in any layer."""
-    routers = [m for n, m in model.named_modules() if n.endswith((".mlp.gate", ".mlp.router"))]
+    routers = [m for n, m in model.named_modules() if n.endswith((".mlp.gate", ".mlp.router", ".block_sparse_moe.router"))]
     chosen = {m: [] for m in routers}
     hooks = [m.register_forward_hook(lambda m, x, y: chosen[m].append(y[2].flatten())) for m in routers]
     for i, n in enumerate(LENGTHS):
@@ -555,7 +583,7 @@ def leave_out_defaults(path):
     assert T.AutoConfig.from_pretrained(path).to_dict() == was.to_dict(), path
 
 
-softmax, to = torch.nn.functional.softmax, torch.Tensor.to
+softmax, to, narrow = torch.nn.functional.softmax, torch.Tensor.to, torch.Tensor.float
 
 
 def golden(name, cls, cfg, seed):
@@ -590,9 +618,11 @@ def golden(name, cls, cfg, seed):
     whole = cfg.model_type in ("opt", "bloom", "gpt_bigcode", "gpt_neo", "gptj")
     torch.nn.functional.softmax = (lambda x, dim, dtype=None: softmax(x, dim)) if whole else softmax
     torch.Tensor.to = (lambda x, *a, **k: x if a == (torch.float32,) else to(x, *a, **k)) if whole else to
+    torch.Tensor.float = (lambda x: x) if cfg.model_type == "deberta" else narrow  # its norms are in fp32 too
     windows = (getattr(cfg.get_text_config(), "sliding_window", None) or S) < S
     out = answers(model, d) if name.endswith("_answers") else alone(model, d) if windows else model(**{k: v.double() if v.is_floating_point() else v for k, v in d.items()})
     out.loss.backward()
+    torch.Tensor.float = narrow
     e = {"logits": out.logits.detach(), "loss": out.loss.detach().reshape(1)}
     e.update({"grad." + in_file(cfg, n): p.grad for n, p in model.named_parameters() if p.grad is not None})
     e = tensors_as_saved(cfg.model_type, e)

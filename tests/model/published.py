@@ -51,6 +51,13 @@ DEBERTA_V3 = dict(architectures=["DebertaV2ForSequenceClassification"], attentio
                   norm_rel_ebd="layer_norm", num_attention_heads=12, num_hidden_layers=12, pad_token_id=0, pooler_dropout=0,
                   pooler_hidden_act="gelu", pooler_hidden_size=768, pos_att_type=["p2c", "c2p"], position_biased_input=False,
                   position_buckets=256, relative_attention=True, share_att_key=True, type_vocab_size=0, vocab_size=128100)
+# The published file is the bare model's, without `architectures`: those of deberta-base-mnli.
+DEBERTA = dict(architectures=["DebertaForSequenceClassification"], attention_probs_dropout_prob=0.1, hidden_act="gelu", hidden_dropout_prob=0.1,
+               hidden_size=768, id2label={"0": "CONTRADICTION", "1": "NEUTRAL", "2": "ENTAILMENT"}, initializer_range=0.02, intermediate_size=3072,
+               label2id={"CONTRADICTION": 0, "ENTAILMENT": 2, "NEUTRAL": 1}, layer_norm_eps=1e-07, max_position_embeddings=512,
+               max_relative_positions=-1, model_type="deberta", num_attention_heads=12, num_hidden_layers=12, pad_token_id=0, padding_idx=0,
+               pooler_dropout=0, pooler_hidden_act="gelu", pooler_hidden_size=768, pos_att_type=["c2p", "p2c"], position_biased_input=False,
+               relative_attention=True, type_vocab_size=0, vocab_size=50265)
 ESM2 = dict(architectures=["EsmForMaskedLM"], attention_probs_dropout_prob=0.0, classifier_dropout=None, emb_layer_norm_before=False,
             esmfold_config=None, hidden_act="gelu", hidden_dropout_prob=0.0, hidden_size=320, initializer_range=0.02, intermediate_size=1280,
             is_folding_model=False, layer_norm_eps=1e-05, mask_token_id=32, max_position_embeddings=1026, model_type="esm",
@@ -218,6 +225,20 @@ GRANITE = dict(architectures=["GraniteForCausalLM"], attention_bias=False, atten
                intermediate_size=8192, logits_scaling=8.0, max_position_embeddings=131072, mlp_bias=False, model_type="granite",
                num_attention_heads=32, num_hidden_layers=40, num_key_value_heads=8, pad_token_id=0, residual_multiplier=0.22,
                rms_norm_eps=1e-05, rope_scaling=None, rope_theta=10000000.0, tie_word_embeddings=True, use_cache=True, vocab_size=49159)
+GRANITE_MOE = {**{k: v for k, v in GRANITE.items() if k != "mlp_bias"}, "architectures": ["GraniteMoeForCausalLM"], "hidden_size": 1024,
+               "intermediate_size": 512, "logits_scaling": 6.0, "model_type": "granitemoe", "num_attention_heads": 16, "num_experts_per_tok": 8,
+               "num_hidden_layers": 24, "num_local_experts": 32, "output_router_logits": False, "rms_norm_eps": 1e-06, "rope_theta": 5000000.0,
+               "router_aux_loss_coef": 0.0, "vocab_size": 49155}
+MINITRON = dict(architectures=["NemotronForCausalLM"], attention_bias=False, attention_dropout=0.0, bos_token_id=2, eos_token_id=3, head_dim=128,
+                hidden_act="relu2", hidden_size=3072, initializer_range=0.0134, intermediate_size=9216, max_position_embeddings=4096, mlp_bias=False,
+                model_type="nemotron", norm_eps=1e-05, num_attention_heads=24, num_hidden_layers=32, num_key_value_heads=8,
+                partial_rotary_factor=0.5, rope_theta=10000.0, tie_word_embeddings=False, torch_dtype="bfloat16", use_cache=True,
+                vocab_size=256000)
+AFM = dict(architectures=["ArceeForCausalLM"], attention_bias=False, attention_dropout=0.0, bos_token_id=128000, eos_token_id=128001, head_dim=128,
+           hidden_act="relu2", hidden_size=2560, initializer_range=0.02, intermediate_size=18432, max_position_embeddings=65536, mlp_bias=False,
+           model_type="arcee", num_attention_heads=20, num_hidden_layers=36, num_key_value_heads=4, rms_norm_eps=1e-05,
+           rope_scaling=dict(beta_fast=32.0, beta_slow=1.0, factor=20.0, mscale=1.0, original_max_position_embeddings=4096, rope_type="yarn"),
+           rope_theta=10000.0, tie_word_embeddings=False, torch_dtype="bfloat16", use_cache=True, vocab_size=128005)
 GEMMA = dict(architectures=["GemmaForCausalLM"], attention_bias=False, attention_dropout=0.0, bos_token_id=2, eos_token_id=1, head_dim=256,
              hidden_act="gelu", hidden_size=2048, initializer_range=0.02, intermediate_size=16384, max_position_embeddings=8192,
              model_type="gemma", num_attention_heads=8, num_hidden_layers=18, num_key_value_heads=1, pad_token_id=0, rms_norm_eps=1e-06,
@@ -378,6 +399,9 @@ MODELS = {
                         "model_type": "xlm-roberta-xl", "num_attention_heads": 32, "num_hidden_layers": 36, "vocab_size": 250880}, 512),
     "nomic-embed-text-v1.5": (NOMIC, 2048),
     "EuroBERT-210m": (EUROBERT, 8192),
+    "deberta-base-mnli": (DEBERTA, 512),
+    "deberta-large": ({**DEBERTA, "architectures": ["DebertaForMaskedLM"], "hidden_size": 1024, "intermediate_size": 4096,
+                       "num_attention_heads": 16, "num_hidden_layers": 24, "pooler_hidden_size": 1024, "pos_att_type": "c2p|p2c"}, 512),
     "nli-deberta-v3-base": (DEBERTA_V3, 512),
     "deberta-v3-large": ({**DEBERTA_V3, "architectures": ["DebertaV2ForMaskedLM"], "hidden_size": 1024, "intermediate_size": 4096,
                           "num_attention_heads": 16, "num_hidden_layers": 24, "pooler_hidden_size": 1024, "pos_att_type": "p2c|c2p"}, 512),
@@ -399,6 +423,14 @@ MODELS = {
                         "output_past": True, "vocab_size": 32005}, 512),
     "gemma-2b": (GEMMA, 8192),
     "granite-3.3-2b-instruct": (GRANITE, 131072),
+    "Minitron-4B-Base": (MINITRON, 4096),
+    "AFM-4.5B": (AFM, 65536),
+    "granite-3.1-1b-a400m-instruct": (GRANITE_MOE, 131072),
+    "granite-3.1-3b-a800m-instruct": ({**GRANITE_MOE, "hidden_size": 1536, "num_attention_heads": 24, "num_hidden_layers": 32,
+                                       "num_local_experts": 40, "rope_theta": 10000000.0}, 131072),
+    # no folder of this type is at hand: the sizes above with a shared expert
+    "granitemoeshared": ({**GRANITE_MOE, "architectures": ["GraniteMoeSharedForCausalLM"], "model_type": "granitemoeshared",
+                          "shared_intermediate_size": 1024}, 131072),
     "Olmo-3-1025-7B": (OLMO3, 65536),
     "starcoder2-3b": (STARCODER2, 16384),
     "starcoder2-15b": ({**STARCODER2, "hidden_size": 6144, "initializer_range": 0.01275, "intermediate_size": 24576, "num_attention_heads": 48,

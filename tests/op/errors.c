@@ -410,6 +410,7 @@ static const struct {
     ROW(linear_experts, "linear_experts: x must be", .x = F(3, 4), .w = F(2, 5, 4), .offsets = I(3), .in_out = 1),
     ROW(linear_experts_dw, "linear_experts_dw: x must be", .dy = F(3, 5), .x = F(3, 4), .offsets = I(3),
         .dw = F(2, 5, 4), .in_out = 1),
+    ROW(bias, "bias: x must be (N,O), b (O)", .x = F(3, 4), .b = F(3)),
     ROW(expert_bias, "expert_bias: x must be (N,O), b (E,O), offsets (E+1) I32", .x = F(3, 4), .b = F(2, 5),
         .offsets = I(3)),
     ROW(expert_bias_bwd, "expert_bias_bwd: x must be (N,O)", .dy = F(3, 4), .offsets = I(3), .db = F(3, 4)),

@@ -63,8 +63,8 @@ static bool is_read_once(const struct op_case *c, const char *slot)
 {
     bool general = c->op == OP_attention_general && (!strcmp(slot, "q") || !strcmp(slot, "kv"));
     return !strcmp(slot, "qkv") || !strcmp(slot, "add") || c->op == OP_scale ||
-           ((c->op == OP_mask_dropout || c->op == OP_expert_bias) && !strcmp(slot, "x")) || c->op == OP_activation ||
-           general;
+           ((c->op == OP_mask_dropout || c->op == OP_expert_bias || c->op == OP_bias) && !strcmp(slot, "x")) ||
+           c->op == OP_activation || general;
 }
 
 /* A copy of a weight as an activation: I w. */

@@ -100,12 +100,14 @@ static void check(int64_t M, int64_t N, int64_t K, bool a_by_k, bool b_by_k, enu
         double bound = (double)(K + 2) * 0x1p-24 * (s.size + 1) + 1e-30;
         if (act) {
             double slope = element(p.slope, out, at), expected = act_slope(act, s.sum);
-            if (!(fabs(slope - expected) <= bound + 1e-6 + unit * fabs(expected)) &&
+            double steep =
+                act == ACT_relu2 ? 2 * fabs(s.sum) + 2 : 1.13; /* no other activation, nor its slope, is steeper */
+            if (!(fabs(slope - expected) <= (act == ACT_relu2 ? 2 : 1) * bound + 1e-6 + unit * fabs(expected)) &&
                 !(act == ACT_relu && fabs(s.sum) <= bound)) /* where the slope jumps */
                 fail_msg("%ld x %ld x %ld: slope[%ld] = %g instead of %g", (long)M, (long)N, (long)K, (long)at, slope,
                          expected);
             s.sum = act_value(act, s.sum);
-            bound = 1.13 * bound + 1e-6 * (fabs(s.sum) + 1e-3); /* no activation is steeper */
+            bound = steep * bound + 1e-6 * (fabs(s.sum) + 1e-3);
         }
         bound += unit * fabs(s.sum);
         double c = element(p.c, out, at);

@@ -33,8 +33,8 @@ static inline double inner_roundings(enum op op, const union args_any *a)
         return 4; /* independent: more than five times their standard deviation */
     case OP_attention_disentangled_bwd:
         return 6; /* besides these the products of contents and positions, their gradients, and dqkv before each is added to it */
-    case OP_linear:
-        return 1.5;
+    case OP_linear: /* a square is twice as far off */
+        return a->linear.act == ACT_relu2 ? 3 : 1.5;
     case OP_linear_fp8: /* a GPU's sums have 14 bits of the largest of their terms: in F16 that is several times the result's rounding */
         return 6;
     case OP_dora:

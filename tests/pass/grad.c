@@ -133,7 +133,8 @@ static void gradients_have_the_slices_of_their_weights(void **state)
     "%6 gradient F32[4,2] \"grad.w\" layer=1 out\n"                                                                    \
     "%7 gradient F32[4] \"grad.b\" layer=1"
 #define FOLDED_ACT(sums) "act_bwd(slope=%1 dy=%2 du=%8" sums ") layer=1 backward\n"
-#define FOLDED_NORM(to, sums) "norm_bwd(dy=%1 h=%2 gamma=%4 mean=%5 rstd=%5 " to sums ") p=0 site=0 layer=1 backward\n"
+#define FOLDED_NORM(to, sums)                                                                                          \
+    "norm_bwd(dy=%1 h=%2 gamma=%4 mean=%5 rstd=%5 " to sums ") p=0 site=0 one_plus=0 layer=1 backward\n"
 #define DW(dy, sums) "linear_dw(dy=" dy " x=%3 dw=%6" sums ") in_out=0 layer=1 backward\n"
 #define OUT_8 "%8 activation F32[T,4] layer=1\n"
 

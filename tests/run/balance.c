@@ -4,6 +4,10 @@
 
 #include <math.h>
 
+static const char *const models[] = {"mixtral_balanced", "qwen2_moe_balanced", "qwen3_moe_balanced", "gpt_oss_balanced",
+                                     "granitemoe_balanced"};
+enum { N_MODELS = sizeof models / sizeof *models };
+
 /* Entry i of a tensor that was recorded. */
 static void near_entry(double got, const char *file, const char *name, int i, double bound)
 {
@@ -25,9 +29,7 @@ static void near(double got, const char *file, const char *name, double bound)
 static void is_of_micro_batches(void **state)
 {
     (void)state;
-    static const char *const models[] = {"mixtral_balanced", "qwen2_moe_balanced", "qwen3_moe_balanced",
-                                         "gpt_oss_balanced"};
-    for (int m = 0; m < 3; m++)
+    for (int m = 0; m < N_MODELS; m++)
         for (int d = 0; d < n_devices(); d++) {
             const char *model = fixture(join("golden", models[m])), *out = join(folder, "out");
             const char *expected = join(model, "expected.safetensors");
@@ -49,9 +51,7 @@ static void is_of_micro_batches(void **state)
 static void shares_are_in_the_log(void **state)
 {
     (void)state;
-    static const char *const models[] = {"mixtral_balanced", "qwen2_moe_balanced", "qwen3_moe_balanced",
-                                         "gpt_oss_balanced"};
-    for (int m = 0; m < 3; m++)
+    for (int m = 0; m < N_MODELS; m++)
         for (int d = 0; d < n_devices(); d++) {
             const char *model = fixture(join("golden", models[m])), *out = join(folder, "out");
             const char *expected = join(model, "expected.safetensors");

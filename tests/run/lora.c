@@ -50,6 +50,13 @@ static const struct {
     {"gpt_oss_router", "gpt_oss"},
     {"gpt_oss_down", "gpt_oss"},
     {"gpt_oss_classes_experts", "gpt_oss_classes"},
+    {"arcee_all_linear", "arcee"},
+    {"nemotron_biases_dora", "nemotron_biases"},
+    {"deberta_1_default", "deberta_1"},
+    {"deberta_1_all_linear", "deberta_1"},
+    {"granitemoe_all_linear", "granitemoe"},
+    {"granitemoe_experts", "granitemoe"},
+    {"granitemoeshared_all_linear", "granitemoeshared"},
 };
 enum { N_RECORDED = sizeof recorded / sizeof *recorded };
 

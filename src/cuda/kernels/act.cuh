@@ -61,6 +61,10 @@ template <int A, class T> __device__ static inline float act_and_slope(float x, 
     } else if constexpr (A == ACT_relu) {
         *slope = x > 0;
         return x < 0 ? 0 : x;
+    } else if constexpr (A == ACT_relu2) {
+        float y = x < 0 ? 0 : x;
+        *slope = __fmul_rn(2, y);
+        return __fmul_rn(y, y);
     } else if constexpr (A == ACT_tanh) {
         float t = tanhf(x);
         *slope = fmaf(-t, t, 1);
@@ -90,6 +94,11 @@ template <int A, class T> __device__ static inline float act_and_slope(float x, 
     }                                                                                                                  \
     case ACT_relu: {                                                                                                   \
         constexpr int A = ACT_relu;                                                                                    \
+        __VA_ARGS__;                                                                                                   \
+        break;                                                                                                         \
+    }                                                                                                                  \
+    case ACT_relu2: {                                                                                                  \
+        constexpr int A = ACT_relu2;                                                                                   \
         __VA_ARGS__;                                                                                                   \
         break;                                                                                                         \
     }                                                                                                                  \

@@ -15,7 +15,7 @@ struct norm_params {
     void *y, *h;
     float *mean, *rstd;
     int64_t N, H;
-    float eps;
+    float eps, one; /* one: 1 where s is 1 + gamma, else 0 */
     struct feature_mask mask;
 };
 
@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(LANE *W *ROWS) norm_kernel(const struct norm_p
             load<float, N>(beta, p.beta + h);
 #pragma unroll
         for (int i = 0; i < N; i++)
-            v[k][i] = (v[k][i] - mean) * rstd * gamma[i] + beta[i];
+            v[k][i] = (v[k][i] - mean) * rstd * (p.one + gamma[i]) + beta[i];
         store<T, N>((T *)p.y + n * p.H + h, v[k]);
     }
     if (lane == 0) {
@@ -113,6 +113,7 @@ extern "C" int cuda_norm(const struct args_norm *a, const struct cuda_call *c)
                             .N = a->x.shape[0],
                             .H = a->x.shape[1],
                             .eps = (float)a->eps,
+                            .one = a->one_plus ? 1.0f : 0.0f,
                             .mask = feature_mask(&a->rng, &a->coords, a->site, a->p)};
     bool packed = packs_fit(&a->x) && packs_fit(&a->res) && packs_fit(&a->gamma) && packs_fit(&a->beta) &&
                   packs_fit(&a->y) && packs_fit(&a->h);
@@ -132,6 +133,7 @@ struct norm_bwd_params {
     bool add_dx, add_dres;
     float *partial; /* (chunks, COLUMN_PARTS, H): dgamma, dbeta, dbias; NULL where none is wanted */
     int64_t N, H;
+    float one;
     struct feature_mask mask;
 };
 
@@ -248,6 +250,9 @@ __global__ void __launch_bounds__(LANE *W *ROWS) norm_bwd_kernel(const struct no
             gamma[k][i] = columns[0][k][i] = columns[1][k][i] = columns[2][k][i] = 0;
         if (h < p.H)
             load<float, N>(gamma[k], p.gamma + h);
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            gamma[k][i] += p.one;
     }
     if (AHEAD)
         part_fetch<T, N, PER, W>(&next, p, n, lane);
@@ -295,6 +300,7 @@ extern "C" int cuda_norm_bwd(const struct args_norm_bwd *a, const struct cuda_ca
                                 .partial = (float *)c->workspace,
                                 .N = a->dy.shape[0],
                                 .H = a->dy.shape[1],
+                                .one = a->one_plus ? 1.0f : 0.0f,
                                 .mask = feature_mask(&a->rng, &a->coords, a->site, a->p)};
     struct column_sums s = {.partial = p.partial, .chunks = norm_chunks(p.N), .H = p.H, .parts = COLUMN_PARTS};
     bool packed = packs_fit(&a->dy) && packs_fit(&a->dh) && packs_fit(&a->h) && packs_fit(&a->gamma) &&

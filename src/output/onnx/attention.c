@@ -153,18 +153,33 @@ static const char *turn(struct onnx *x, const char *in, const struct onnx_value 
     return onnx_node(x, "Reshape", ONNX_IN(v, ONNX_INTS(x, 0, 0, heads * D)));
 }
 
+/* Queries, keys and values of all heads, of a matrix that has them head by head. */
+static void part_heads(struct onnx *x, const struct op_rotary *n, int64_t D, struct onnx_value *y)
+{
+    const int64_t width[] = {1, 1, 1};
+    const char *heads = onnx_node(x, "Reshape", ONNX_IN(onnx_use(x, n->qkv), ONNX_INTS(x, 0, 0, n->heads, 3, D)));
+    onnx_split(x, heads, 3, 3, width, y->part);
+    for (int i = 0; i < 3; i++)
+        y->part[i] = onnx_node(x, "Reshape", ONNX_IN(y->part[i], ONNX_INTS(x, 0, 0, n->heads * D)));
+}
+
 void onnx_lower_rotary(struct onnx *x, const struct op_rotary *n)
 {
     const struct onnx_value *table = &x->of[n->table];
     int64_t D = graph_value(x->g, n->qkv)->shape[1].c / (n->heads + 2 * n->kv_heads);
     struct onnx_value *y = &x->of[n->y];
-    refuse(x, n->kv_heads != n->heads || n->by_group, "attention with fewer keys than queries");
+    refuse(x, n->kv_heads != n->heads, "attention with fewer keys than queries");
     refuse(x, n->q_gamma, "heads that are normalised");
     refuse(x, n->interleaved, "heads that turn in pairs of neighbours");
     refuse(x, n->table && graph_value(x->g, n->table)->shape[1].c != D, "heads that turn in part");
-    if (x->err.code || !n->table)
+    if (x->err.code || !(n->table || n->by_group))
         return;
-    onnx_parts(x, n->qkv, 3, y->part);
+    if (n->by_group)
+        part_heads(x, n, D, y);
+    else
+        onnx_parts(x, n->qkv, 3, y->part);
+    if (!n->table)
+        return;
     y->part[0] = turn(x, y->part[0], table, n->heads, D);
     y->part[1] = turn(x, y->part[1], table, n->heads, D);
 }

@@ -68,6 +68,9 @@ const char *onnx_act(struct onnx *x, enum act act, const char *in)
         return gelu_tanh(x, in);
     case ACT_relu:
         return onnx_node(x, "Relu", ONNX_IN(in));
+    case ACT_relu2:
+        in = onnx_node(x, "Relu", ONNX_IN(in));
+        return onnx_node(x, "Mul", ONNX_IN(in, in));
     case ACT_tanh:
         return onnx_node(x, "Tanh", ONNX_IN(in));
     case ACT_silu:
@@ -125,6 +128,13 @@ static int member(const struct graph *g, int group, int i)
     return 0;
 }
 
+/* The i-th of the biases that make `group`; 0 where there is none, or it is 0 whatever files say. */
+static int member_bias(const struct graph *g, int group, int i)
+{
+    int b = member(g, group, i);
+    return b && init_is_whole(&graph_value(g, b)->init) ? 0 : b;
+}
+
 /* The weight (O,I,width) of the file that is the matrix `w`; 0: it is no convolution's. */
 static int convolution(const struct graph *g, int w)
 {
@@ -163,10 +173,25 @@ void onnx_lower_linear(struct onnx *x, const struct op_linear *n)
     }
     for (int i = 0, w; (w = member(x->g, n->w, i)); i++)
         if (i < ONNX_PARTS)
-            x->of[n->y].part[i] = onnx_act(x, (enum act)n->act, product(x, in, w, member(x->g, n->b, i), n));
+            x->of[n->y].part[i] = onnx_act(x, (enum act)n->act, product(x, in, w, member_bias(x->g, n->b, i), n));
         else
             onnx_fail(x, SNUG_ERR_USAGE, "%s: no ONNX file is written of so many layers in one product",
                       graph_value(x->g, n->w)->name);
+}
+
+/* A bias that is made of several has a part for each part of the matrix. */
+void onnx_lower_bias(struct onnx *x, const struct op_bias *n)
+{
+    const char *part[ONNX_PARTS];
+    if (!graph_value(x->g, n->b)->group) {
+        onnx_set(x, n->y, onnx_node(x, "Add", ONNX_IN(onnx_use(x, n->x), onnx_use(x, n->b))));
+        return;
+    }
+    onnx_parts(x, n->x, ONNX_PARTS, part);
+    for (int i = 0; i < ONNX_PARTS; i++) {
+        int b = member_bias(x->g, n->b, i);
+        x->of[n->y].part[i] = b ? onnx_node(x, "Add", ONNX_IN(part[i], onnx_use(x, b))) : part[i];
+    }
 }
 
 void onnx_lower_norm(struct onnx *x, const struct op_norm *n)
@@ -176,6 +201,8 @@ void onnx_lower_norm(struct onnx *x, const struct op_norm *n)
     if (n->res)
         h = onnx_node(x, "Add", ONNX_IN(onnx_use(x, n->res), h));
     onnx_set(x, n->h, h);
+    if (n->one_plus)
+        gamma = onnx_node(x, "Add", ONNX_IN(gamma, onnx_real(x, 1)));
     onnx_set(x, n->y,
              n->beta ? onnx_node_with(x, "LayerNormalization", ONNX_IN(h, gamma, onnx_use(x, n->beta)), eps)
                      : onnx_node_with(x, "LayerNormalization", ONNX_IN(h, gamma), eps));

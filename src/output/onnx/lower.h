@@ -14,6 +14,7 @@
 #define ONNX_LOWERED(ROW)                                                                                              \
     ROW(embed)                                                                                                         \
     ROW(linear)                                                                                                        \
+    ROW(bias)                                                                                                          \
     ROW(attention)                                                                                                     \
     ROW(attention_general)                                                                                             \
     ROW(attention_disentangled)                                                                                        \

@@ -5,8 +5,8 @@ A NAME_adapter is the model NAME with an adapter of PEFT's, which is made too wh
 A name of ../make.py whose folder is not here gets one: that configuration with longer inputs and untied output embeddings (but
 encoder-decoders as they are), weights large enough for prompts to go their own ways, and prompts.
 
-The files of gpt2 and mistral are of transformers 5.17.0 and torch 2.11.0, those of bloom, cohere, cohere2, ernie4_5, exaone4, falcon, gemma, glm, glm4,
-gpt_bigcode, gpt_neo, gpt_oss, gptj, granite, hunyuan, m2m_100, marian, ministral, olmo, olmo3, olmoe, opt, opt_projected, pegasus, phi,
+The files of gpt2 and mistral are of transformers 5.17.0 and torch 2.11.0, those of arcee, bloom, cohere, cohere2, ernie4_5, exaone4, falcon, gemma, glm, glm4,
+gpt_bigcode, gpt_neo, gpt_oss, gptj, granite, granitemoe, granitemoeshared, hunyuan, m2m_100, marian, ministral, nemotron, olmo, olmo3, olmoe, opt, opt_projected, pegasus, phi,
 qwen2_moe, seed_oss,
 stablelm and starcoder2 of 5.24.0 and 2.15.0, the others
 of 5.23.0 and 2.15.0; in float64 on a CPU. Each
@@ -84,7 +84,7 @@ def make_adapter(d, base):
 def greedy(d, dtype, disturbed=0.0):
     base = d.removesuffix("_adapter")
     auto, begin = kind(base)
-    experts = {"experts_implementation": "eager"} if os.path.basename(base) in ("gpt_oss", "mixtral", "olmoe", "qwen2_moe", "qwen3_moe") else {}
+    experts = {"experts_implementation": "eager"} if os.path.basename(base) in ("gpt_oss", "mixtral", "granitemoe", "granitemoeshared", "olmoe", "qwen2_moe", "qwen3_moe") else {}
     model = auto.from_pretrained(base, dtype=dtype, attn_implementation="eager", **experts).eval()
     if base != d:
         model = peft.PeftModel.from_pretrained(model, d, autocast_adapter_dtype=False).to(dtype).eval()
