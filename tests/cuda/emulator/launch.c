@@ -55,7 +55,7 @@ enum { FAT_PTX = 1, FAT_COMPRESSED = 0xa000 };
 static struct {
     const char *text;
     size_t n;
-} modules[64];
+} modules[128];
 static size_t n_modules, n_read;
 
 void **__cudaRegisterFatBinary(void *image)
