@@ -34,6 +34,7 @@
     A(gptj)                                                                                                            \
     A(granite)                                                                                                         \
     A(hunyuan_v1_dense)                                                                                                \
+    A(lfm2)                                                                                                            \
     A(llama)                                                                                                           \
     A(m2m_100)                                                                                                         \
     A(marian)                                                                                                          \

@@ -53,6 +53,9 @@ CASES = {  # name: (class, folder of the base, task type, settings)
                           dict(quant_type="nf4", use_double_quant=True)),
     "gpt_neox_default": (T.AutoModelForCausalLM, "gpt_neox", "CAUSAL_LM", dict()),
     "gpt_oss_all_linear": (T.AutoModelForCausalLM, "gpt_oss", "CAUSAL_LM", dict(target_modules="all-linear")),
+    "lfm2_all_linear": (T.AutoModelForCausalLM, "lfm2_biases", "CAUSAL_LM", dict(target_modules="all-linear")),
+    "lfm2_nested": (T.AutoModelForCausalLM, "lfm2_biases", "CAUSAL_LM", dict(target_modules=["in_proj", "out_proj", "w2"]),
+                    dict(quant_type="nf4", use_double_quant=True)),
     "gpt_neox_all_linear": (SEQ, "gpt_neox_classes", "SEQ_CLS", dict(target_modules="all-linear")),
 }
 

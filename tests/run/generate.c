@@ -66,7 +66,8 @@ static void test_greedy(void **state)
                   {"glm4", 2},          {"hunyuan", 2},
                   {"ministral", 2},     {"olmo", 2},
                   {"olmoe", 2},         {"seed_oss", 2},
-                  {"stablelm", 2}};
+                  {"stablelm", 2},      {"lfm2", 2},
+                  {"lfm2_biases", 2}};
     static const char *const at_once[] = {"1", "3", "8"};
     (void)state;
     for (size_t m = 0; m < sizeof models / sizeof *models; m++)

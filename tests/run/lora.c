@@ -45,6 +45,7 @@ static const struct {
     {"gpt_neox_default", "gpt_neox"},
     {"gpt_neox_all_linear", "gpt_neox_classes"},
     {"gpt_oss_all_linear", "gpt_oss"},
+    {"lfm2_all_linear", "lfm2_biases"},
 };
 enum { N_RECORDED = sizeof recorded / sizeof *recorded };
 
@@ -102,7 +103,7 @@ static const struct {
 } quantized[] = {
     {"llama_nf4", "llama", "nf4", "false"},        {"llama_nested", "llama", "nf4", "true"},
     {"phi3_fp4", "phi3", "fp4", "false"},          {"roberta_nf4", "roberta", "nf4", "false"},
-    {"llama_nested_dora", "llama", "nf4", "true"},
+    {"llama_nested_dora", "llama", "nf4", "true"}, {"lfm2_nested", "lfm2_biases", "nf4", "true"},
 };
 
 static void gradients_above_4_bits_are_those_of_peft(void **state)
