@@ -560,7 +560,7 @@ def as_liquid_has_it(path):
     types, size, rope = c.pop("layer_types"), c.pop("intermediate_size"), c.pop("rope_parameters")
     c.update(full_attn_idxs=[i for i, t in enumerate(types) if t == "full_attention"], block_ff_dim=size, intermediate_size=48, rope_theta=rope["rope_theta"], tie_embedding=True,
              tie_word_embeddings=False, block_dim=16, block_mlp_init_scale=1.0, block_norm_eps=0.5, block_out_init_scale=1.0, block_use_swiglu=True,
-             block_use_xavier_init=True, conv_dim=16, conv_dim_out=16, conv_use_xavier_init=True, num_heads=2, use_pos_enc=True, theta=7.0)
+             block_use_xavier_init=True, conv_dim=16, conv_dim_out=16, conv_use_xavier_init=True, num_heads=2, use_pos_enc=True, theta=7.0, hidden_act="relu", attention_dropout=0.5, rms_norm_eps=0.5)
     with open(path + "/config.json", "w") as f:
         json.dump(c, f, indent=2, sort_keys=True)
         f.write("\n")

@@ -75,10 +75,11 @@ static int read_intermediate_size(json_t *o, const char *path, struct decoder_co
     if (!given || !json_is_null(given)) /* null: neither factor nor multiple */
         size = ((int64_t)(factor * (double)size) + multiple - 1) / multiple * multiple;
     if (size < 1 || size > 1 << 22)
-        return err_set(err, SNUG_ERR_INPUT,
-                       "%s: block_ff_dim and block_ffn_dim_multiplier make feed-forward blocks of %lld columns; write "
-                       "such that it is 1 to %d",
-                       path, (long long)size, 1 << 22);
+        return err_set(
+            err, SNUG_ERR_INPUT,
+            "%s: the feed-forward blocks would have %lld columns; correct block_ff_dim, or intermediate_size, or "
+            "block_ffn_dim_multiplier",
+            path, (long long)size);
     own->intermediate_size = size;
     return SNUG_OK;
 }
