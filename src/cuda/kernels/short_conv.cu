@@ -72,15 +72,15 @@ __device__ static inline void store_row(const struct conv &p, T *y, float (&u)[N
     store<T, N>(y + n * p.H + h, u);
 }
 
-/* The thread's first column, and the rows [n, end) of its block. */
+/* The thread's first column, and the rows [n, end) of its block. Block (x, y): rows, columns. */
 struct walk {
     int64_t h, n, end;
 };
 
 template <int N> __device__ static inline struct walk walk_of(const struct conv &p)
 {
-    struct walk w = {((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * N, blockIdx.y * p.rows,
-                     (blockIdx.y + 1) * p.rows};
+    int64_t block = blockIdx.x;
+    struct walk w = {((int64_t)blockIdx.y * blockDim.x + threadIdx.x) * N, block * p.rows, (block + 1) * p.rows};
     if (w.end > p.T)
         w.end = p.T;
     return w;
@@ -194,7 +194,7 @@ __global__ void __launch_bounds__(THREADS) short_conv_bwd_kernel(const struct co
     }
 #pragma unroll
     for (int i = 0; i < N; i++) {
-        int64_t to = blockIdx.y * p.H + w.h + i;
+        int64_t to = (int64_t)blockIdx.x * p.H + w.h + i;
 #pragma unroll
         for (int k = 0; k < SHORT_CONV_TAPS; k++)
             if (q.dw && k < p.W)
@@ -253,11 +253,11 @@ __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* z of the last W of the new rows of a sequence, to where they are kept. Block (x, y): columns, sequence y. */
+/* z of the last W of the new rows of a sequence, to where they are kept. Block (x, y): sequence x, columns. */
 template <class T, int N>
 __global__ void __launch_bounds__(THREADS) keep_kernel(const struct conv p, const struct conv_cached q)
 {
-    int64_t h = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * N, b = blockIdx.y;
+    int64_t h = ((int64_t)blockIdx.y * blockDim.x + threadIdx.x) * N, b = blockIdx.x;
     int64_t from = p.cu[b], to = p.cu[b + 1];
     if (h >= p.H)
         return;
@@ -300,7 +300,7 @@ extern "C" int cuda_short_conv(const struct args_short_conv *a, const struct cud
 {
     const struct conv p = conv_of(&a->bcx, &a->w, &a->b, &a->cu);
     bool packed = packs_fit(&a->bcx) && packs_fit(&a->y) && p.H % 8 == 0;
-    dim3 grid(column_blocks(p.H, packed), (unsigned)runs(p.T, RUN));
+    dim3 grid((unsigned)runs(p.T, RUN), column_blocks(p.H, packed));
     TRY(cuda_check_taps(p.W, "short_conv", c->err));
     if (p.T > 0 && p.H > 0)
         WITH_FLOAT_TYPE(a->bcx.dtype, T, {
@@ -344,7 +344,7 @@ extern "C" int cuda_short_conv_bwd(const struct args_short_conv_bwd *a, const st
                                .dw = a->dw.data ? dw : NULL,
                                .db = a->db.data ? db : NULL};
     bool packed = packs_fit(&a->bcx) && packs_fit(&a->dy) && packs_fit(&a->dbcx) && p.H % 8 == 0;
-    dim3 grid(column_blocks(p.H, packed), (unsigned)chunks);
+    dim3 grid((unsigned)chunks, column_blocks(p.H, packed));
     TRY(cuda_check_taps(p.W, "short_conv_bwd", c->err));
     if (p.T > 0)
         p.rows = runs(p.T, chunks);
@@ -364,9 +364,9 @@ template <class T, int N>
 static void cached_launch(const struct conv &p, const struct conv_cached &q, void *y, const struct cuda_call *c)
 {
     unsigned columns = column_blocks(p.H, N > 1);
-    short_conv_cached_kernel<T, N><<<dim3(columns, (unsigned)runs(p.T, RUN)), THREADS, 0, c->stream>>>(p, q, (T *)y);
+    short_conv_cached_kernel<T, N><<<dim3((unsigned)runs(p.T, RUN), columns), THREADS, 0, c->stream>>>(p, q, (T *)y);
     if (p.B > 0)
-        keep_kernel<T, N><<<dim3(columns, (unsigned)p.B), THREADS, 0, c->stream>>>(p, q);
+        keep_kernel<T, N><<<dim3((unsigned)p.B, columns), THREADS, 0, c->stream>>>(p, q);
 }
 
 extern "C" int cuda_short_conv_cached(const struct args_short_conv_cached *a, const struct cuda_call *c)
