@@ -375,7 +375,8 @@ CASES = {
     "gpt_oss_classes": (T.GptOssForSequenceClassification, gpt_oss(num_hidden_layers=3, attention_bias=False, swiglu_limit=7.0, swiglu_alpha=1.702, rope_parameters=None)),
     "lfm2": (T.Lfm2ForCausalLM, lfm2()),
     "lfm2_published": (T.Lfm2ForCausalLM, lfm2(layer_types=["conv", "conv", "full_attention"])),
-    "lfm2_biases": (T.Lfm2ForCausalLM, lfm2(conv_bias=True, conv_L_cache=4, block_auto_adjust_ff_dim=False, intermediate_size=24, head_dim=8,
+    "lfm2_biases": (T.Lfm2ForCausalLM, lfm2(conv_bias=True, conv_L_cache=4, block_auto_adjust_ff_dim=False, intermediate_size=40, head_dim=8,
+                                            rope_parameters=dict(rope_type="default", rope_theta=1e6),
                                             num_attention_heads=4, num_key_value_heads=2, tie_word_embeddings=False, norm_eps=1e-2)),
     "seed_oss": (T.SeedOssForCausalLM, decoder(T.SeedOssConfig, rope_parameters=TURNS, attention_out_bias=True, mlp_bias=True,
                                                attention_dropout=0.0, residual_dropout=0.0)),
@@ -394,7 +395,7 @@ CASES = {
     "starcoder2_classes": (T.Starcoder2ForSequenceClassification, decoder(T.Starcoder2Config, num_hidden_layers=3,
                                                                                  rope_parameters=dict(rope_type="default", rope_theta=10.0))),
 }
-WITHOUT_DEFAULTS = ["bloom_classes", "cohere2", "falcon_classes", "glm4_classes", "gpt2_classes", "gpt_bigcode_classes", "gpt_neo_classes", "gpt_oss_classes", "gptj_classes", "hunyuan_classes", "opt_classes", "phi_classes", "stablelm_classes", "starcoder2_classes", "starcoder2_plain"]  # of config.json
+WITHOUT_DEFAULTS = ["bloom_classes", "cohere2", "falcon_classes", "glm4_classes", "gpt2_classes", "gpt_bigcode_classes", "gpt_neo_classes", "gpt_oss_classes", "gptj_classes", "hunyuan_classes", "lfm2_biases", "opt_classes", "phi_classes", "stablelm_classes", "starcoder2_classes", "starcoder2_plain"]  # of config.json
 
 
 for family, config in (("Bert", bert()), ("Roberta", roberta()), ("DistilBert", distilbert(qa_dropout=0.0)), ("Electra", electra()), ("Albert", albert()),
@@ -557,7 +558,7 @@ def as_liquid_has_it(path):
     """LFM2's config.json as its makers publish it: keys that transformers turns into others, or never reads."""
     was = T.AutoConfig.from_pretrained(path)
     c = json.load(open(path + "/config.json"))
-    types, size, rope = c.pop("layer_types"), c.pop("intermediate_size"), c.pop("rope_parameters")
+    types, size, rope, _ = c.pop("layer_types"), c.pop("intermediate_size"), c.pop("rope_parameters"), c.pop("norm_eps")
     c.update(full_attn_idxs=[i for i, t in enumerate(types) if t == "full_attention"], block_ff_dim=size, intermediate_size=48, rope_theta=rope["rope_theta"], tie_embedding=True,
              tie_word_embeddings=False, block_dim=16, block_mlp_init_scale=1.0, block_norm_eps=0.5, block_out_init_scale=1.0, block_use_swiglu=True,
              block_use_xavier_init=True, conv_dim=16, conv_dim_out=16, conv_use_xavier_init=True, num_heads=2, use_pos_enc=True, theta=7.0, hidden_act="relu", attention_dropout=0.5, rms_norm_eps=0.5)
