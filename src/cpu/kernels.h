@@ -43,6 +43,9 @@
     ROW(rms_norm_bwd)                                                                                                  \
     ROW(rotary)                                                                                                        \
     ROW(rotary_bwd)                                                                                                    \
+    ROW(short_conv)                                                                                                    \
+    ROW(short_conv_bwd)                                                                                                \
+    ROW(short_conv_cached)                                                                                             \
     ROW(stable_adamw)
 
 #define ROW(name) int64_t ISA(cpu_##name##_workspace)(const struct args_##name *a, int threads);

@@ -1,23 +1,6 @@
 /* The neighbours of each row side by side, and back. Bound by memory: `width` times the rows. Order of the sums: k by k. */
+#include "cpu/bounds.h"
 #include "cpu/kernels.h"
-
-/* The rows of the sequence that has row n; none behind all sequences. */
-struct bounds {
-    int64_t from, to;
-};
-
-static struct bounds bounds_of(const struct tensor *cu, int64_t n)
-{
-    const int32_t *first = cu->data;
-    int64_t low = 0, high = cu->shape[0] - 1; /* first[low] <= n < first[high] */
-    if (n >= first[high])
-        return (struct bounds){n, n};
-    while (high - low > 1) {
-        int64_t middle = (low + high) / 2;
-        *(first[middle] <= n ? &low : &high) = middle;
-    }
-    return (struct bounds){first[low], first[low + 1]};
-}
 
 SIMD void neighbours_row(const struct args_neighbours *a, int64_t n, bool narrow)
 {

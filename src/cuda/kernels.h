@@ -56,6 +56,7 @@ int cuda_call_device(struct cuda_call *c, int device);
     ROW(rms_norm_bwd)                                                                                                  \
     ROW(rotary_bwd)                                                                                                    \
     ROW(route)                                                                                                         \
+    ROW(short_conv_bwd)                                                                                                \
     ROW(span_loss)                                                                                                     \
     ROW(stable_adamw)
 
@@ -79,15 +80,18 @@ static inline int64_t cuda_attention_window(int64_t window, int64_t longest)
  * kernel for short sequences (attention_short_sm90.cu) at the sizes that there then are. */
 bool cuda_attention_reads_mask(const struct op_attention_bwd *n, int64_t D);
 
+enum { SHORT_CONV_TAPS = 4 }; /* rows that a convolution may be over: they are in registers */
+
 /* SNUG_ERR_USAGE, with what to do, for what no kernel here takes: a head of D elements; such a head, with a table of so many buckets;
  * one in a kernel that goes row by row; dropout of scores that a window or a soft cap limits; rows of H features; k experts a
- * token; a node with these shapes. */
+ * token; a convolution over W rows; a node with these shapes. */
 int cuda_check_head(int64_t D, enum dtype type, const char *op, struct snug_err *err);
 int cuda_check_general(int64_t D, int64_t buckets, const char *op, struct snug_err *err);
 int cuda_check_row_head(int64_t D, const char *op, struct snug_err *err);
 int cuda_check_scores(bool limited, bool dropped, const char *op, struct snug_err *err);
 int cuda_check_features(int64_t H, const char *op, struct snug_err *err);
 int cuda_check_experts(int64_t k, const char *op, struct snug_err *err);
+int cuda_check_taps(int64_t W, const char *op, struct snug_err *err);
 int cuda_takes(enum op op, const union args_any *args, struct snug_err *err);
 
 /* Ops of which a step has hundreds, on tensors of all sizes: one launch does many that run at the same time (`joins`; they

@@ -63,6 +63,14 @@ int cuda_check_experts(int64_t k, const char *op, struct snug_err *err)
                    (long long)k, MAX_CHOSEN);
 }
 
+int cuda_check_taps(int64_t W, const char *op, struct snug_err *err)
+{
+    if (W <= SHORT_CONV_TAPS)
+        return SNUG_OK;
+    return err_set(err, SNUG_ERR_USAGE, "%s: a convolution over %lld rows; on CUDA it has at most %d: use --device cpu",
+                   op, (long long)W, SHORT_CONV_TAPS);
+}
+
 int cuda_takes(enum op op, const union args_any *args, struct snug_err *err)
 {
     const struct args_attention *a = &args->attention;
@@ -105,6 +113,12 @@ int cuda_takes(enum op op, const union args_any *args, struct snug_err *err)
         return cuda_check_features(args->rms_norm.x.shape[1], "rms_norm", err);
     case OP_rms_norm_bwd:
         return cuda_check_features(args->rms_norm_bwd.dy.shape[1], "rms_norm_bwd", err);
+    case OP_short_conv:
+        return cuda_check_taps(args->short_conv.w.shape[2], "short_conv", err);
+    case OP_short_conv_bwd:
+        return cuda_check_taps(args->short_conv_bwd.w.shape[2], "short_conv_bwd", err);
+    case OP_short_conv_cached:
+        return cuda_check_taps(args->short_conv_cached.w.shape[2], "short_conv_cached", err);
     default:
         return SNUG_OK;
     }

@@ -207,6 +207,13 @@ OP(neighbours, IN(x) IN(cu) OUT(y), INT(width), DIFF,
    "y[n, h width + k] = x[m, h] with the row m = n + k - (width - 1) / 2 of the same sequence, 0 where it has none: "
    "what a convolution over `width` rows, an odd number, multiplies with its weight")
 OP(neighbours_bwd, IN(dy) IN(cu) ACC(dx), INT(width), NONE, "the gradient of neighbours")
+OP(short_conv, IN(bcx) IN(w) OPT(b) IN(cu) OUT(y), , DIFF,
+   "y = C u with u[n] = b + sum_k w[k] z[n - (W - 1) + k] and z = B x, column by column, 0 before a sequence's first "
+   "row; bcx has B, C and x side by side, w is (H,1,W)")
+OP(short_conv_bwd, IN(dy) IN(bcx) IN(w) OPT(b) IN(cu) ACC(dbcx) ACC(dw) ACC(db), , NONE, "the gradient of short_conv")
+OP(short_conv_cached, IN(bcx) IN(w) OPT(b) IN(cu) IN(past) OPT(at) INOUT(rows) OUT(y), , NONE,
+   "short_conv of new rows behind past[b] rows of sequence b, of whose z the last W are kept: row j in row j mod W of "
+   "rows[b], or with `at` of rows[at[b,j] / L]; the new rows' are put there")
 OP(cross_entropy, IN(logits) IN(labels) IN(step) OPT(weights) OPT(more) F32(loss) F32(lse), REAL(smoothing), DIFF,
    "loss = more, another loss, + 1/N sum over rows n with label >= 0 of (1-s) w[label] (lse[n] - logits[n,label]) + "
    "s/V sum_v w[v] "

@@ -44,6 +44,7 @@ enum layer_facts {
     LAYER_SLIDES = 1,   /* attention sees the window alone */
     LAYER_UNTURNED = 2, /* no rotary positions */
     LAYER_EXPERTS = 4,  /* the feed-forward block is a mixture of experts */
+    LAYER_CONVOLVES = 8 /* a gated short convolution in place of attention */
 };
 
 /* Names of a layer's norms behind its prefix; NULL: there is none. */
@@ -112,6 +113,10 @@ struct decoder_config {
     double score_scale;     /* of attention's scores; 0: 1 / sqrt(head_size) */
     double score_cap, cap;  /* c tanh(x / c) of these, and of the logits; 0: none */
     struct experts_config experts;
+    struct {
+        int64_t width; /* rows, the own one and those before it */
+        bool bias;     /* of it, and of its products */
+    } convolution;
     uint8_t layer[MAX_LAYERS]; /* enum layer_facts */
 };
 

@@ -39,7 +39,7 @@ int decoder_config(json_t *o, const char *path, struct model_config *c, double t
     own->products = own->products ? own->products : &llama_products;
     TRY(json_get_int(o, path, "hidden_size", true, 1, 1 << 20, &c->hidden_size, err));
     TRY(json_get_int(o, path, "num_hidden_layers", true, 1, MAX_LAYERS, &c->layers, err));
-    TRY(json_get_int(o, path, "intermediate_size", true, 1, 1 << 22, &own->intermediate_size, err));
+    TRY(json_get_int(o, path, "intermediate_size", !own->intermediate_size, 1, 1 << 22, &own->intermediate_size, err));
     TRY(json_get_int(o, path, "vocab_size", !c->vocab_size, 1, 1 << 24, &c->vocab_size, err));
     TRY(json_get_int(o, path, "max_position_embeddings", false, 1, 1 << 30, &c->longest, err));
     TRY(json_get_int(o, path, "pad_token_id", false, 0, 1 << 24, &c->pad_id, err));
@@ -58,8 +58,8 @@ int decoder_config(json_t *o, const char *path, struct model_config *c, double t
     return rotary_read(o, path, &r, &c->rotary[ROTARY_ALL], err);
 }
 
-static int read_list(json_t *o, const char *path, const char *key, const struct model_config *c, json_t **list,
-                     struct snug_err *err)
+int decoder_list(json_t *o, const char *path, const char *key, const struct model_config *c, json_t **list,
+                 struct snug_err *err)
 {
     char text[64];
     *list = json_object_get(o, key);
@@ -86,7 +86,7 @@ int decoder_windows(json_t *o, const char *path, struct model_config *c, struct 
         TRY(json_get_bool(o, path, "use_sliding_window", false, &use, err));
         TRY(json_get_int(o, path, "max_window_layers", false, 0, 1 << 30, &first, err));
     }
-    TRY(read_list(o, path, "layer_types", c, &types, err));
+    TRY(decoder_list(o, path, "layer_types", c, &types, err));
     if (w.patterned && !types)
         TRY(json_get_int(o, path, "sliding_window_pattern", false, 1, 1 << 30, &w.full_every, err));
     for (int64_t i = 0; i < c->layers; i++) {
@@ -123,7 +123,7 @@ int decoder_unturned(json_t *o, const char *path, struct model_config *c, int64_
     json_t *list;
     char text[64];
     TRY(json_get_int(o, path, "no_rope_layer_interval", false, 1, 1 << 30, &interval, err));
-    TRY(read_list(o, path, "no_rope_layers", c, &list, err));
+    TRY(decoder_list(o, path, "no_rope_layers", c, &list, err));
     for (int64_t i = 0; i < c->layers; i++) {
         json_t *turned = json_array_get(list, (size_t)i);
         if (list && !json_is_integer(turned))
@@ -266,6 +266,37 @@ static int attend(struct build *b, int i, int v, const int *tables)
                                                       .sinks = sinks});
 }
 
+/* The same of a layer that convolves: the columns are gated, convolved one by one, and gated again. */
+static int convolve(struct build *b, int i, int v)
+{
+    int64_t H = b->c->hidden_size, width = b->c->own.decoder.convolution.width;
+    bool bias = b->c->own.decoder.convolution.bias;
+    struct op_short_conv n = {.bcx =
+                                  build_linear(b, v, of_layer(b, i, "conv.in_proj"), H, 3 * H, build_product(b, bias)),
+                              .w = WEIGHT(b, b->normal, of_layer(b, i, "conv.conv.weight"), DIM(H), DIM(1), DIM(width)),
+                              .b = bias ? WEIGHT(b, b->zero, of_layer(b, i, "conv.conv.bias"), DIM(H)) : 0,
+                              .cu = b->in.cu_seqlens};
+    emit_short_conv(b->g, &n);
+    return n.y;
+}
+
+/* What a layer makes of rows that see each other: attention, or a convolution. */
+static int mix(struct build *b, int i, int v, const int *tables)
+{
+    return b->c->own.decoder.layer[i] & LAYER_CONVOLVES ? convolve(b, i, v) : attend(b, i, v, tables);
+}
+
+/* The product behind it. */
+static int mix_out(struct build *b, int i, int v)
+{
+    const struct decoder_config *own = &b->c->own.decoder;
+    int64_t H = b->c->hidden_size;
+    if (own->layer[i] & LAYER_CONVOLVES)
+        return build_linear(b, v, of_layer(b, i, "conv.out_proj"), H, H, build_product(b, own->convolution.bias));
+    return build_linear(b, v, of_layer(b, i, own->products->attention_out), b->c->heads * own->head_size, H,
+                        build_product(b, own->out_bias));
+}
+
 static int feed_forward(struct build *b, int i, int v)
 {
     const struct decoder_config *own = &b->c->own.decoder;
@@ -320,7 +351,7 @@ static int one_row(struct build *b, int v)
 static void layer(struct build *b, struct stream *s, int i, const int *tables)
 {
     const struct decoder_config *own = &b->c->own.decoder;
-    int entered = norm_in(b, s, i, own->norms->attention), v = attend(b, i, entered, tables);
+    int entered = norm_in(b, s, i, own->norms->attention), v = mix(b, i, entered, tables);
     bool reads_one = own->pooling == POOL_LAST || own->pooling == POOL_FIRST;
     if (!model_task(b->c)->per_token && reads_one && i == b->c->layers - 1) {
         v = one_row(b, v);
@@ -328,9 +359,7 @@ static void layer(struct build *b, struct stream *s, int i, const int *tables)
         s->res = one_row(b, s->res);
         s->coords = b->in.samples;
     }
-    v = build_linear(b, v, of_layer(b, i, own->products->attention_out), b->c->heads * own->head_size,
-                     b->c->hidden_size, build_product(b, own->out_bias));
-    s->branch = branch(b, i, v, own->norms->attention_out);
+    s->branch = branch(b, i, mix_out(b, i, v), own->norms->attention_out);
     if (own->parallel)
         stream_sum(b, s);
     else

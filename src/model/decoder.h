@@ -6,7 +6,7 @@
 #include "model/build.h"
 
 /* Reads what Llama's config.json has, with its defaults but for those that are set in `c` before: norm_eps, longest, untied,
- * init_std, the sizes of heads, the biases, the window, names; `theta` is that of rope_theta. */
+ * init_std, the sizes of heads and of the feed-forward blocks, the biases, the window, names; `theta` is that of rope_theta. */
 int decoder_config(json_t *o, const char *path, struct model_config *c, double theta, struct snug_err *err);
 
 /* Which layers see a window alone. `layer_types` says it where it stands; else all do where sliding_window is a number, but for
@@ -19,6 +19,10 @@ struct decoder_windows {
 };
 int decoder_windows(json_t *o, const char *path, struct model_config *c, struct decoder_windows w,
                     struct snug_err *err);
+
+/* A list with an entry for each layer; NULL where it is absent or null. */
+int decoder_list(json_t *o, const char *path, const char *key, const struct model_config *c, json_t **list,
+                 struct snug_err *err);
 
 /* Layers that see everything have no rotary positions. */
 void decoder_turned_windows(struct model_config *c);

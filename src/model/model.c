@@ -38,6 +38,7 @@
     A(granitemoe)                                                                                                      \
     A(granitemoeshared)                                                                                                \
     A(hunyuan_v1_dense)                                                                                                \
+    A(lfm2)                                                                                                            \
     A(llama)                                                                                                           \
     A(m2m_100)                                                                                                         \
     A(marian)                                                                                                          \

@@ -1,10 +1,9 @@
 #include "pass/pass.h"
 
-/* "NAME.k" of the k-th node: keys or values of all sequences. They last from one call of the program to the next, and are nothing
- * to other programs, which may have the same bytes once the texts have ended. */
-static int add_state(struct graph *g, const char *name, int k, int qkv, int64_t rows, int64_t width)
+/* "NAME.k" of the k-th node: keys or values of all sequences, or the rows of a convolution. They last from one call of the program to the
+ * next, and are nothing to other programs, which may have the same bytes once the texts have ended. */
+static int add_state(struct graph *g, const char *name, int k, enum dtype type, int64_t rows, int64_t width)
 {
-    enum dtype type = graph_value(g, qkv)->dtype;
     int id = graph_add_value(g, graph_name(g, "%s.%d", name, k), ROLE_STATE, type, 3,
                              (const struct dim[]){DIM_B, DIM(rows), DIM(width)});
     if (!id)
@@ -49,8 +48,9 @@ static void replace(struct graph *g, int k, struct op_attention_cached c, const 
     int64_t rows = c.kv ? (s->source_rows + together - 1) / together : s->cache_rows;
     c.past = find_input(g, c.kv ? "source_rows" : "past");
     c.at = find_places(g, s, c.kv);
-    c.keys = add_state(g, c.kv ? "source_keys" : "keys", k, c.qkv, rows, width);
-    c.values = add_state(g, c.kv ? "source_values" : "values", k, c.qkv, rows, width);
+    enum dtype type = graph_value(g, c.qkv)->dtype;
+    c.keys = add_state(g, c.kv ? "source_keys" : "keys", k, type, rows, width);
+    c.values = add_state(g, c.kv ? "source_values" : "values", k, type, rows, width);
     g->nodes[k].op = OP_attention_cached;
     g->nodes[k].u = (union op_any){.attention_cached = c};
 }
@@ -95,6 +95,23 @@ static void cache_general(struct graph *g, int k, const struct pass_settings *s)
     replace(g, k, n, s, graph_value(g, a.o)->shape[1].c);
 }
 
+/* Its rows are few, and stay wide: a prompt gives the same in pieces as at once. */
+static void cache_convolution(struct graph *g, int k, const struct pass_settings *s)
+{
+    const struct op_short_conv a = g->nodes[k].u.short_conv;
+    const struct value w = *graph_value(g, a.w);
+    struct op_short_conv_cached n = {.bcx = a.bcx,
+                                     .w = a.w,
+                                     .b = a.b,
+                                     .cu = a.cu,
+                                     .past = find_input(g, "past"),
+                                     .at = find_places(g, s, false),
+                                     .rows = add_state(g, "rows", k, s->precision.wide, w.shape[2].c, w.shape[0].c),
+                                     .y = a.y};
+    g->nodes[k].op = OP_short_conv_cached;
+    g->nodes[k].u = (union op_any){.short_conv_cached = n};
+}
+
 void pass_cache(struct graph *g, struct pass_settings *s)
 {
     for (int k = 1; k < g->n_nodes && !g->err.code; k++)
@@ -102,4 +119,6 @@ void pass_cache(struct graph *g, struct pass_settings *s)
             cache_attention(g, k, s);
         else if (g->nodes[k].op == OP_attention_general)
             cache_general(g, k, s);
+        else if (g->nodes[k].op == OP_short_conv)
+            cache_convolution(g, k, s);
 }

@@ -263,7 +263,8 @@ bool freeze_matches(const char *pattern, const char *weight_name);
  * keys), and the program has the input "past" (B) I32. Of attention to sources they are (B, source_rows, width), and the input is
  * "source_rows" (B) I32. With beams there are the inputs "cache_at" (B, cache_rows) and "source_at" (B) I32, attention_cached's `at`, and
  * a source's cache is as large as those of its beams together need be for one. That of sources to themselves stays, for a call reads a
- * source whole. Requires: precision done, forward nodes only, no dropout, other attention of targets causal. Keeps: order, ids of
+ * source whole. A convolution becomes short_conv_cached, of which there is one state in the wide type, (B, rows that it is over, H).
+ * Requires: precision done, forward nodes only, no dropout, other attention of targets causal. Keeps: order, ids of
  * values. */
 
 /* materialize: brings each weight to the nodes that use it. Where the optimizer averages weights, the programs with a backward pass

@@ -161,6 +161,35 @@ FAMILIES = {
     {%- if loop.previtem is defined and loop.previtem.role == 'user' and loop.nextitem is not defined %}{{ '(end)' }}{% endif %}
 {%- endfor %}
 {%- if enable_thinking is defined and enable_thinking is false %}{{- 'off' }}{%- endif %}""",
+    "tabs": """{{- bos_token -}}
+{%- set ns = namespace(system="") -%}
+{%- if messages[0]["role"] == "system" -%}
+\t{%- set ns.system = messages[0]["content"] -%}
+\t{%- set messages = messages[1:] -%}
+{%- endif -%}
+{%- if tools -%}
+\t{%- for tool in tools -%}
+\t\t{%- set ns.system = ns.system + ("\\n" if ns.system else "") + (tool if tool is string else tool | tojson) -%}
+\t{%- endfor -%}
+{%- endif -%}
+{%- if ns.system -%}
+\t{{- "<|im_start|>system\\n" + ns.system + "<|im_end|>\\n" -}}
+{%- endif -%}
+{%- for message in messages -%}
+\t{{- "<|im_start|>" + message["role"] + "\\n" -}}
+\t{%- set content = message["content"] -%}
+\t{%- if content is not string -%}
+\t\t{%- set content = content | tojson -%}
+\t{%- endif -%}
+\t{%- if message["role"] == "tool" -%}
+\t\t{%- set content = "<|tool_response_start|>" + content + "<|tool_response_end|>" -%}
+\t{%- endif -%}
+\t{{- content + "<|im_end|>\\n" -}}
+{%- endfor -%}
+{%- if add_generation_prompt -%}
+\t{{- "<|im_start|>assistant\\n" -}}
+{%- endif -%}
+""",
 }
 
 # One thing each; a template and what is rendered with it, or a list of messages.
@@ -313,6 +342,7 @@ for i, (chat, more) in enumerate([([U], {}), ([U, A], {"reasoning_effort": "high
                                   ([U, FINAL, U, CALL, ANSWER], {})]):
     for prompt in (False, True):
         cases.append(record(HARMONY, chat, prompt, "harmony %d" % i, more))
+cases.append(record(FAMILIES["tabs"], [S, U, {"role": "tool", "content": [{"ok": True, "n": 1.5}]}, {"role": "tool", "content": "<é>"}], True, "tabs"))
 for i, template in enumerate(ONE):
     cases.append(record(template, CHATS[3], i % 2 == 0, "one %d" % i))
 with open(os.path.join(HERE, "recorded.jsonl"), "w") as f:

@@ -76,6 +76,9 @@ CASES = {  # name: (class, folder of the base, task type, settings)
     "granitemoe_experts": (T.AutoModelForCausalLM, "granitemoe", "CAUSAL_LM", dict(target_modules=["v_proj"], rank_pattern={r".*\.gate_up_proj": 3},
                                                                                    target_parameters=["experts.gate_up_proj", "experts.down_proj", "router.weight"])),
     "granitemoeshared_all_linear": (T.AutoModelForCausalLM, "granitemoeshared", "CAUSAL_LM", dict(target_modules="all-linear")),
+    "lfm2_all_linear": (T.AutoModelForCausalLM, "lfm2_biases", "CAUSAL_LM", dict(target_modules="all-linear")),
+    "lfm2_nested": (T.AutoModelForCausalLM, "lfm2_biases", "CAUSAL_LM", dict(target_modules=["in_proj", "out_proj", "w2"]),
+                    dict(quant_type="nf4", use_double_quant=True)),
     "gpt_neox_all_linear": (SEQ, "gpt_neox_classes", "SEQ_CLS", dict(target_modules="all-linear")),
 }
 
@@ -190,6 +193,6 @@ if __name__ == "__main__":
                 "those with DoRA: torch 2.15.0, transformers 5.23.0; of Gemma 3 with pictures, of M2M-100 and of Qwen2-MoE: 5.24.0\n"
                 "those of experts but gpt-oss: torch 2.11.0, transformers 5.23.0; all-linear and named layers: torch 2.15.0, transformers 5.24.0\n"
                 "those in 8 bits: torch 2.15.0, transformers 5.24.0\n"
-                "those of Arcee, DeBERTa's first version, Granite MoE and Nemotron: torch 2.15.0, transformers 5.24.0\n"
+                "those of Arcee, DeBERTa's first version, Granite MoE, LFM2 and Nemotron: torch 2.15.0, transformers 5.24.0\n"
                 "those in 4 bits: bitsandbytes 0.50.2, torch 2.15.0, transformers 5.24.0\n"
                 "those of each expert's layers (lora_older.py): peft 0.18.0 and transformers 4.57.6, then peft 0.21.2 and transformers 5.24.0; torch 2.15.0\n")

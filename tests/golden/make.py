@@ -132,6 +132,13 @@ def gpt_oss(**k):
                                              initializer_range=0.1, rope_parameters=rope), **k})
 
 
+def lfm2(**k):
+    """Convolutions before attention and behind it; feed-forward blocks of 24."""
+    return decoder(T.Lfm2Config, **{**dict(num_hidden_layers=3, num_attention_heads=2, num_key_value_heads=1, head_dim=None, intermediate_size=25, initializer_range=0.1,
+                                           block_multiple_of=8, block_ffn_dim_multiplier=1.15, layer_types=["conv", "full_attention", "conv"],
+                                           rope_parameters=dict(rope_type="default", rope_theta=20.0)), **k})
+
+
 def gpt2(config=T.GPT2Config, **k):
     """Dropout is 0.1 where nothing is said."""
     return config(**{**dict(vocab_size=V, n_embd=16, n_layer=2, n_head=2, n_inner=24, n_positions=12, num_labels=3, resid_pdrop=0.0, embd_pdrop=0.0,
@@ -394,6 +401,11 @@ CASES = {
     "gpt_oss": (T.GptOssForCausalLM, gpt_oss()),
     "gpt_oss_balanced": (T.GptOssForCausalLM, gpt_oss(sliding_window=50, swiglu_limit=7.0, output_router_logits=True, router_aux_loss_coef=0.9)),
     "gpt_oss_classes": (T.GptOssForSequenceClassification, gpt_oss(num_hidden_layers=3, attention_bias=False, swiglu_limit=7.0, swiglu_alpha=1.702, rope_parameters=None)),
+    "lfm2": (T.Lfm2ForCausalLM, lfm2()),
+    "lfm2_published": (T.Lfm2ForCausalLM, lfm2(layer_types=["conv", "conv", "full_attention"])),
+    "lfm2_biases": (T.Lfm2ForCausalLM, lfm2(conv_bias=True, conv_L_cache=4, block_auto_adjust_ff_dim=False, intermediate_size=40, head_dim=8,
+                                            rope_parameters=dict(rope_type="default", rope_theta=1e6),
+                                            num_attention_heads=4, num_key_value_heads=2, tie_word_embeddings=False, norm_eps=1e-2)),
     "seed_oss": (T.SeedOssForCausalLM, decoder(T.SeedOssConfig, rope_parameters=TURNS, attention_out_bias=True, mlp_bias=True,
                                                attention_dropout=0.0, residual_dropout=0.0)),
     "seed_oss_classes": (T.SeedOssForSequenceClassification, decoder(T.SeedOssConfig, rope_parameters=TURNS, attention_bias=False,
@@ -411,7 +423,7 @@ CASES = {
     "starcoder2_classes": (T.Starcoder2ForSequenceClassification, decoder(T.Starcoder2Config, num_hidden_layers=3,
                                                                                  rope_parameters=dict(rope_type="default", rope_theta=10.0))),
 }
-WITHOUT_DEFAULTS = ["arcee_classes", "nemotron_classes", "bloom_classes", "cohere2", "falcon_classes", "glm4_classes", "gpt2_classes", "gpt_bigcode_classes", "gpt_neo_classes", "gpt_oss_classes", "gptj_classes", "granitemoeshared_alone", "hunyuan_classes", "opt_classes", "phi_classes", "stablelm_classes", "starcoder2_classes", "starcoder2_plain"]  # of config.json
+WITHOUT_DEFAULTS = ["arcee_classes", "nemotron_classes", "bloom_classes", "cohere2", "falcon_classes", "glm4_classes", "gpt2_classes", "gpt_bigcode_classes", "gpt_neo_classes", "gpt_oss_classes", "gptj_classes", "granitemoeshared_alone", "hunyuan_classes", "lfm2_biases", "opt_classes", "phi_classes", "stablelm_classes", "starcoder2_classes", "starcoder2_plain"]  # of config.json
 
 
 for family, config in (("Bert", bert()), ("Roberta", roberta()), ("DistilBert", distilbert(qa_dropout=0.0)), ("Electra", electra()), ("Albert", albert()),
@@ -570,6 +582,21 @@ def expert_shares(model, d):
     return {"rows.expert_shares": torch.stack([shares.max(), shares.min()])}
 
 
+def as_liquid_has_it(path):
+    """LFM2's config.json as its makers publish it: keys that transformers turns into others, or never reads."""
+    was = T.AutoConfig.from_pretrained(path)
+    c = json.load(open(path + "/config.json"))
+    types, size, rope, _ = c.pop("layer_types"), c.pop("intermediate_size"), c.pop("rope_parameters"), c.pop("norm_eps")
+    c.update(full_attn_idxs=[i for i, t in enumerate(types) if t == "full_attention"], block_ff_dim=size, intermediate_size=48, rope_theta=rope["rope_theta"], tie_embedding=True,
+             tie_word_embeddings=False, block_dim=16, block_mlp_init_scale=1.0, block_norm_eps=0.5, block_out_init_scale=1.0, block_use_swiglu=True,
+             block_use_xavier_init=True, conv_dim=16, conv_dim_out=16, conv_use_xavier_init=True, num_heads=2, use_pos_enc=True, theta=7.0, hidden_act="relu", attention_dropout=0.5, rms_norm_eps=0.5)
+    with open(path + "/config.json", "w") as f:
+        json.dump(c, f, indent=2, sort_keys=True)
+        f.write("\n")
+    now = T.AutoConfig.from_pretrained(path)
+    assert all(getattr(was, k) == getattr(now, k) for k in ("layer_types", "intermediate_size", "rope_parameters", "tie_word_embeddings")), path
+
+
 def leave_out_defaults(path):
     """Of a config.json what its class has by default: what a reader must know without being told."""
     was = T.AutoConfig.from_pretrained(path)
@@ -609,6 +636,8 @@ def golden(name, cls, cfg, seed):
     if name == "qwen2_moe":  # as published folders are, whose layers' types follow from other settings
         kept = {k: v for k, v in json.load(open(path + "/config.json")).items() if k != "layer_types"}
         open(path + "/config.json", "w").write(json.dumps(kept, indent=2, sort_keys=True) + "\n")
+    if name == "lfm2_published":
+        as_liquid_has_it(path)
     if name in WITHOUT_DEFAULTS:
         leave_out_defaults(path)
 

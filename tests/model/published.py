@@ -356,6 +356,12 @@ GPT_OSS = dict(architectures=["GptOssForCausalLM"], attention_bias=True, attenti
                rope_scaling=dict(beta_fast=32.0, beta_slow=1.0, factor=32.0, original_max_position_embeddings=4096, rope_type="yarn", truncate=False),
                rope_theta=150000, router_aux_loss_coef=0.9, sliding_window=128, swiglu_limit=7.0, tie_word_embeddings=False, use_cache=True,
                vocab_size=201088)
+LFM2 = dict(architectures=["Lfm2ForCausalLM"], block_auto_adjust_ff_dim=True, block_dim=2048, block_ff_dim=12288, block_ffn_dim_multiplier=1.0,
+            block_mlp_init_scale=1.0, block_multiple_of=256, block_norm_eps=1e-05, block_out_init_scale=1.0, block_use_swiglu=True,
+            block_use_xavier_init=True, conv_L_cache=3, conv_bias=False, conv_dim=2048, conv_dim_out=2048, conv_use_xavier_init=True, eos_token_id=7,
+            full_attn_idxs=[2, 5, 8, 10, 12, 14], hidden_size=2048, initializer_range=0.02, max_position_embeddings=128000, model_type="lfm2",
+            norm_eps=1e-05, num_attention_heads=32, num_heads=32, num_hidden_layers=16, num_key_value_heads=8, pad_token_id=0,
+            rope_theta=1000000.0, torch_dtype="bfloat16", use_cache=True, use_pos_enc=True, vocab_size=65536)
 NO_LIMIT = 1 << 20
 # name: config.json as published, and the most tokens of an input that its tokenizer allows
 MODELS = {
@@ -468,6 +474,9 @@ MODELS = {
     "OLMoE-1B-7B-0924": (OLMOE, 4096),
     "gpt-oss-20b": (GPT_OSS, 131072),
     "gpt-oss-120b": ({**GPT_OSS, "layer_types": ["sliding_attention", "full_attention"] * 18, "num_hidden_layers": 36, "num_local_experts": 128}, 131072),
+    "LFM2-350M": ({**LFM2, "block_dim": 1024, "block_ff_dim": 6656, "conv_dim": 1024, "conv_dim_out": 1024, "hidden_size": 1024,
+                   "num_attention_heads": 16, "num_heads": 16}, 128000),
+    "LFM2-1.2B": (LFM2, 128000),
     "t5-small": (T5, NO_LIMIT),
     "t5-3b": ({**T5, "d_ff": 16384, "d_kv": 128, "d_model": 1024, "num_heads": 32, "num_layers": 24}, NO_LIMIT),
     "flan-t5-base": (FLAN_T5, NO_LIMIT),

@@ -46,6 +46,11 @@
 #define SINKS(T, B, A, D)                                                                                              \
     .sinks = FLOAT(A), .o = NARROW(T, (A) * (D)), .lse = FLOAT(A, T), .dout = NARROW(T, (A) * (D)), .cu = INTS((B) + 1)
 #define SINKS_BWD(T, B, A, D) SINKS(T, B, A, D), .dsinks = FLOAT(A)
+/* W rows of a convolution. */
+#define SHORT_CONV(T, B, H, W) .bcx = NARROW(T, 3 * (H)), .w = FLOAT(H, 1, W), .cu = INTS((B) + 1), .y = NARROW(T, H)
+#define SHORT_CONV_BWD(T, B, H, W)                                                                                     \
+    .dy = NARROW(T, H), .bcx = NARROW(T, 3 * (H)), .w = FLOAT(H, 1, W), .cu = INTS((B) + 1), .dw = FLOAT(H, 1, W)
+#define SHORT_CONV_CACHED(T, B, H, W) SHORT_CONV(T, B, H, W), .past = INTS(B), .rows = FLOAT(B, W, H)
 #define DROP(T, share, number) .coords = INTS(T, 2), .rng = INTS(4), .p = share, .site = number
 
 #define BIASED(T, B, A, D, N, far)                                                                                     \
@@ -691,6 +696,37 @@ const struct op_case op_cases[] = {
     {CASE(bias, "whole packs", .x = NARROW(9, 64), .b = FLOAT(64), .y = NARROW(9, 64))},
     {CASE(bias, "no rows", .x = NARROW(0, 8), .b = FLOAT(8), .y = NARROW(0, 8))},
     {CASE(bias, "large", .x = NARROW(300, 264), .b = FLOAT(264), .y = NARROW(300, 264)), .long_only = true},
+
+    {CASE(short_conv, "three rows, and padding rows", SHORT_CONV(12, 3, 17, 3)), LENGTHS(4, 1, 6)},
+    {CASE(short_conv, "bias, whole packs", SHORT_CONV(11, 2, 24, 3), .b = FLOAT(24)), LENGTHS(2, 9)},
+    {CASE(short_conv, "four rows", SHORT_CONV(9, 2, 8, 4)), LENGTHS(3, 6)},
+    {CASE(short_conv, "two rows, one column", SHORT_CONV(7, 2, 1, 2), .b = FLOAT(1)), LENGTHS(6, 1)},
+    {CASE(short_conv, "itself", SHORT_CONV(5, 1, 4, 1)), LENGTHS(5)},
+    {CASE(short_conv, "no sequences", SHORT_CONV(3, 0, 8, 3))},
+    {CASE(short_conv, "no rows", SHORT_CONV(0, 0, 8, 3))},
+    {CASE(short_conv, "large", SHORT_CONV(300, 4, 130, 3)), LENGTHS(100, 0, 150, 45), .long_only = true},
+    {CASE(short_conv_bwd, "three rows, and padding rows", SHORT_CONV_BWD(12, 3, 17, 3), .dbcx = NARROW(12, 51)),
+     LENGTHS(4, 1, 6)},
+    {CASE(short_conv_bwd, "bias, whole packs", SHORT_CONV_BWD(11, 2, 24, 3), .b = FLOAT(24), .db = FLOAT(24),
+          .dbcx = NARROW(11, 72)),
+     LENGTHS(2, 9)},
+    {CASE(short_conv_bwd, "four rows, of the weight alone", SHORT_CONV_BWD(9, 2, 8, 4)), LENGTHS(3, 6)},
+    {CASE(short_conv_bwd, "two rows, not of the weight", .dy = NARROW(7, 5), .bcx = NARROW(7, 15), .w = FLOAT(5, 1, 2),
+          .b = FLOAT(5), .cu = INTS(3), .dbcx = NARROW(7, 15), .db = FLOAT(5)),
+     LENGTHS(6, 1)},
+    {CASE(short_conv_bwd, "no sequences", SHORT_CONV_BWD(3, 0, 8, 3), .dbcx = NARROW(3, 24))},
+    {CASE(short_conv_bwd, "no rows", SHORT_CONV_BWD(0, 0, 8, 3), .dbcx = NARROW(0, 24), .b = FLOAT(8), .db = FLOAT(8))},
+    {CASE(short_conv_bwd, "large", SHORT_CONV_BWD(2300, 4, 130, 3), .dbcx = NARROW(2300, 390)),
+     LENGTHS(1100, 0, 1150, 45), .long_only = true},
+    {CASE(short_conv_cached, "pieces of all kinds", SHORT_CONV_CACHED(14, 5, 17, 3)), LENGTHS(4, 1, 5, 0, 2)},
+    {CASE(short_conv_cached, "bias, whole packs", SHORT_CONV_CACHED(13, 4, 24, 4), .b = FLOAT(24)),
+     LENGTHS(2, 1, 9, 1)},
+    {CASE(short_conv_cached, "itself", SHORT_CONV_CACHED(6, 2, 3, 1)), LENGTHS(4, 2)},
+    {CASE(short_conv_cached, "rows of other sequences", SHORT_CONV_CACHED(7, 4, 9, 3), .at = INTS(4, 20)),
+     LENGTHS(2, 3, 1, 1)},
+    {CASE(short_conv_cached, "no sequences", SHORT_CONV_CACHED(3, 0, 8, 3))},
+    {CASE(short_conv_cached, "large", SHORT_CONV_CACHED(150, 4, 264, 3), .at = INTS(4, 40)), LENGTHS(3, 3, 2, 3),
+     .long_only = true},
 };
 
 const int n_op_cases = (int)(sizeof op_cases / sizeof *op_cases);

@@ -12,5 +12,6 @@ void test_rounding(void **state);           /* rounding.c */
 void test_shape_errors(void **state);       /* errors.c */
 void test_attention(void **state);          /* attention.c */
 void test_attention_cached(void **state);   /* the same */
+void test_short_conv(void **state);         /* short_conv.c */
 
 #endif

@@ -83,6 +83,19 @@ static int32_t place_in_caches(const struct args_attention_cached *a, int64_t i)
     return (int32_t)((b + j) % B * L + (a->kv.ndim ? 0 : j));
 }
 
+/* Of convolutions that share rows all are as far; else the first has had none, and others fewer than W and more. */
+static int32_t past_of_convolution(const struct op_case *c, int64_t b, double u)
+{
+    const struct args_short_conv_cached *a = &c->args.short_conv_cached;
+    return a->at.ndim ? (int32_t)a->at.shape[1] / 2 : b ? 1 + (int32_t)(2 * u * (double)a->w.shape[2]) : 0;
+}
+
+static int32_t place_of_convolution(const struct args_short_conv_cached *a, int64_t i)
+{
+    int64_t B = a->at.shape[0], L = a->at.shape[1];
+    return (int32_t)((i / L + i % L) % B * L + i % L);
+}
+
 static void fill_integers(const struct op_case *c, int slot, struct slot_data *s)
 {
     const char *name = op_table[c->op].slots[slot].name;
@@ -103,6 +116,11 @@ static void fill_integers(const struct op_case *c, int slot, struct slot_data *s
             x[i] = i < 3 ? (int32_t[]){-1234567, 42, 1001}[i] : 0;
         else if (!strcmp(name, "coords"))
             x[i] = 0;
+        else if (!strcmp(name, "past") && c->op == OP_short_conv_cached)
+            x[i] = past_of_convolution(c, i, u);
+        else if (!strcmp(name, "at") &&
+                 c->op == OP_short_conv_cached) /* row j of sequence b is in b + j, counted round */
+            x[i] = place_of_convolution(&c->args.short_conv_cached, i);
         else if (!strcmp(name, "past") && c->args.attention_cached.kv.ndim) /* the first knows what is new */
             x[i] = i && !c->key_lengths[i] ? (int32_t)((double)c->args.attention_cached.keys.shape[1] * (1 - u / 2))
                                            : c->key_lengths[i];

@@ -96,6 +96,7 @@ int main(void)
         cmocka_unit_test(test_clip),
         cmocka_unit_test(test_attention),
         cmocka_unit_test(test_attention_cached),
+        cmocka_unit_test(test_short_conv),
         cmocka_unit_test(test_llm),
         cmocka_unit_test(test_rounding),
         cmocka_unit_test(test_gradients),

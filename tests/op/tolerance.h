@@ -134,6 +134,12 @@ static inline double sum_length(enum op op, const union args_any *a)
         return (double)(a->attention_sinks_bwd.o.shape[0] + a->attention_sinks_bwd.o.shape[1]);
     case OP_expert_bias_bwd:
         return (double)a->expert_bias_bwd.dy.shape[0];
+    case OP_short_conv:
+        return (double)a->short_conv.w.shape[2];
+    case OP_short_conv_cached:
+        return (double)a->short_conv_cached.w.shape[2];
+    case OP_short_conv_bwd: /* of a weight: over rows */
+        return (double)(a->short_conv_bwd.dy.shape[0] + a->short_conv_bwd.w.shape[2]);
     case OP_act_bwd:
         return a->act_bwd.dbias.ndim ? (double)a->act_bwd.slope.shape[0] : 4;
     case OP_norm:

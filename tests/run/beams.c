@@ -55,8 +55,8 @@ static void compare(json_t *run)
 
 static void as_transformers(void **state)
 {
-    static const char *const names[] = {"t5", "bart", "mbart", "gpt2", "mistral"}, *const at_once[] = {"1", "3", "8",
-                                                                                                       "2"};
+    static const char *const names[] = {"t5", "bart", "mbart", "gpt2", "mistral", "lfm2"};
+    static const char *const at_once[] = {"1", "3", "8", "2"};
     (void)state;
     for (size_t m = 0; m < sizeof names / sizeof *names; m++) {
         char path[NAME], beams[NAME], penalty[NAME], end[NAME];

@@ -94,7 +94,9 @@ static void test_greedy(void **state)
                   {"granitemoe", 2},
                   {"granitemoeshared", 2},
                   {"arcee", 2},
-                  {"nemotron", 2}};
+                  {"nemotron", 2},
+                  {"lfm2", 2},
+                  {"lfm2_biases", 2}};
     static const char *const at_once[] = {"1", "3", "8"};
     (void)state;
     for (size_t m = 0; m < sizeof models / sizeof *models; m++)

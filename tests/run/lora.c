@@ -57,6 +57,7 @@ static const struct {
     {"granitemoe_all_linear", "granitemoe"},
     {"granitemoe_experts", "granitemoe"},
     {"granitemoeshared_all_linear", "granitemoeshared"},
+    {"lfm2_all_linear", "lfm2_biases"},
 };
 enum { N_RECORDED = sizeof recorded / sizeof *recorded };
 
@@ -125,6 +126,7 @@ static const struct {
     {"llama_e4m3", "llama", E4M3},
     {"gpt2_e4m3", "gpt2", E4M3},
     {"gpt_oss_nf4", "gpt_oss", NF4},
+    {"lfm2_nested", "lfm2_biases", NESTED_NF4},
 };
 
 static void gradients_above_codes_are_those_of_peft(void **state)

@@ -1,28 +1,9 @@
 /* The neighbours of each row side by side, and back. A thread has one column of a row. Bound by bytes: `width` times the rows, which are
  * written, or read, once. Order of the sums: k by k. */
+#include "cuda/kernels/bounds.cuh"
 #include "cuda/kernels/vector.cuh"
 
 enum { THREADS = 128 };
-
-/* The rows of the sequence that has row n; none behind all sequences. */
-struct bounds {
-    int64_t from, to;
-};
-
-__device__ static inline struct bounds bounds_of(const int32_t *cu, int64_t B, int64_t n)
-{
-    int64_t low = 0, high = B; /* cu[low] <= n < cu[high] */
-    if (n >= cu[B])
-        return {n, n};
-    while (high - low > 1) {
-        int64_t middle = (low + high) / 2;
-        if (cu[middle] <= n)
-            low = middle;
-        else
-            high = middle;
-    }
-    return {cu[low], cu[low + 1]};
-}
 
 template <class T>
 __global__ void __launch_bounds__(THREADS)

@@ -6,7 +6,7 @@ A name of ../make.py whose folder is not here gets one: that configuration with 
 encoder-decoders as they are), weights large enough for prompts to go their own ways, and prompts.
 
 The files of gpt2 and mistral are of transformers 5.17.0 and torch 2.11.0, those of arcee, bloom, cohere, cohere2, ernie4_5, exaone4, falcon, gemma, glm, glm4,
-gpt_bigcode, gpt_neo, gpt_oss, gptj, granite, granitemoe, granitemoeshared, hunyuan, m2m_100, marian, ministral, nemotron, olmo, olmo3, olmoe, opt, opt_projected, pegasus, phi,
+gpt_bigcode, gpt_neo, gpt_oss, gptj, granite, granitemoe, granitemoeshared, hunyuan, lfm2, lfm2_biases, m2m_100, marian, ministral, nemotron, olmo, olmo3, olmoe, opt, opt_projected, pegasus, phi,
 qwen2_moe, seed_oss,
 stablelm and starcoder2 of 5.24.0 and 2.15.0, the others
 of 5.23.0 and 2.15.0; in float64 on a CPU. Each
