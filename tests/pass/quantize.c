@@ -96,9 +96,8 @@ static void magnitudes_may_be_in_codes(void **state)
 static void apply_8_bits(struct graph *g, int unused)
 {
     (void)unused;
-    struct pass_settings s = {.program = PROGRAM_EVALUATION,
-                              .precision = {.wide = DT_F32, .narrow = DT_F32},
-                              .quantization = {.bits = 8}};
+    struct pass_settings s = {
+        .program = PROGRAM_EVALUATION, .precision = {.wide = DT_F32, .narrow = DT_F32}, .quantization = {.bits = 8}};
     pass_quantize(g, &s);
     pass_precision(g, &s);
     pass_materialize(g, &s);
