@@ -80,7 +80,7 @@ const struct topic topics[] = {
      "                 rounded up or down at random, so that small steps are not lost.\n"
      "  --fp8          beside one of these, on GPUs from Ada and Hopper on: layers\n"
      "                 multiply numbers of 8 bits with a scale for each row. What is\n"
-     "                 stored, weights' gradients, attention, head and evaluation stay.\n"
+     "                 stored, weights' gradients, attention, head, evaluation stay.\n"
      "  --fp16         on GPUs only: 11 bits, and a narrow range. The loss is scaled\n"
      "                 by a factor that the run finds; a step whose gradients overflow\n"
      "                 is skipped. Prefer --bf16.\n"

@@ -251,7 +251,7 @@ OPT_SECTION(device, "Memory and device")
 OPT(WORD, dtype, "fp32", DTYPE, MODEL | EXPORT | DEBUG_GRAD | MERGE, RESULT,
     "precision (help precision)")
 OPT(BOOL, fp8, "false", "", TRAINING | DEBUG_GRAD, RESULT,
-    "beside --bf16 or --pure-bf16: layers multiply numbers of 8 bits, on GPUs from Ada and Hopper on (help precision)")
+    "beside --bf16 or --pure-bf16: layers multiply in 8 bits, on Ada, Hopper and later (help precision)")
 OPT(WORD, gradient_accumulation_dtype, "fp32", GRADIENTS, TRAINING, RESULT,
     "of sums over micro-batches; model: 16 bits in bf16 and fp16")
 OPT(WORD, weight_copies, "auto", KEEP, MODEL, 0,

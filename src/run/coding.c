@@ -21,17 +21,21 @@ static size_t codes_bytes(const struct run_value *w, int64_t elements)
 int coding_open(struct coding *c, const struct run *r, const struct run_value *weight, enum quant_type type,
                 int64_t piece, struct snug_err *err)
 {
-    size_t units = (size_t)units_of(weight, weight->elements), bytes = codes_bytes(weight, piece);
-    *c = (struct coding){.r = r, .weight = *weight, .type = type, .unit = coding_unit(weight)};
+    int64_t unit = coding_unit(weight);
+    size_t floats = (size_t)(units_of(weight, weight->elements) + unit), bytes = codes_bytes(weight, piece + unit);
+    *c = (struct coding){.r = r, .weight = *weight, .type = type, .unit = unit};
     c->codes = mem_alloc(bytes);
-    c->times = mem_alloc(units * sizeof *c->times);
-    if (c->codes && c->times)
-        return SNUG_OK;
-    coding_close(c);
-    return err_no_memory(err, bytes + units * sizeof *c->times);
+    c->times = mem_alloc(floats * sizeof *c->times);
+    if (!c->codes || !c->times) {
+        coding_close(c);
+        return err_no_memory(err, bytes + floats * sizeof *c->times);
+    }
+    c->begun = c->times + units_of(weight, weight->elements);
+    return SNUG_OK;
 }
 
-int coding_put(struct coding *c, const float *x, int64_t first, int64_t n, struct snug_err *err)
+/* Whole units, but for the last block. */
+static int put_units(struct coding *c, const float *x, int64_t first, int64_t n, struct snug_err *err)
 {
     struct run_value part = run_part_of(&c->weight, first, n);
     float *times = c->times + first / c->unit;
@@ -40,6 +44,35 @@ int coding_put(struct coding *c, const float *x, int64_t first, int64_t n, struc
     else
         fp8_codes(x, n / c->unit, c->unit, c->r->threads, c->codes, times);
     return run_write(c->r, &part, c->codes, part.dtype, n, err);
+}
+
+/* What is missing of a row that has begun. */
+static int64_t go_on(struct coding *c, const float *x, int64_t n)
+{
+    int64_t missing = c->n_begun ? c->unit - c->n_begun : 0, takes = missing < n ? missing : n;
+    memcpy(c->begun + c->n_begun, x, (size_t)takes * sizeof *x);
+    c->n_begun += takes;
+    return takes;
+}
+
+static int put_rows(struct coding *c, const float *x, int64_t first, int64_t n, struct snug_err *err)
+{
+    int64_t taken = go_on(c, x, n), rows = (n - taken) / c->unit * c->unit, rest = n - taken - rows;
+    if (c->n_begun == c->unit) {
+        TRY(put_units(c, c->begun, first + taken - c->unit, c->unit, err));
+        c->n_begun = 0;
+    }
+    if (rows)
+        TRY(put_units(c, x + taken, first + taken, rows, err));
+    if (rest)
+        memcpy(c->begun, x + taken + rows, (size_t)rest * sizeof *x);
+    c->n_begun += rest;
+    return SNUG_OK;
+}
+
+int coding_put(struct coding *c, const float *x, int64_t first, int64_t n, struct snug_err *err)
+{
+    return (c->weight.dtype == DT_F4 ? put_units : put_rows)(c, x, first, n, err);
 }
 
 /* A value that is `kin` of the weight; false: there is none. */

@@ -12,8 +12,7 @@ static inline bool weight_is_coded(const struct run_value *w)
     return w->dtype == DT_F4 || w->dtype == DT_F8_E4M3;
 }
 
-/* So many elements one after the other have what they are multiplied with in common: those of a block, or of a row. Pieces begin where one
- * begins. */
+/* So many elements one after the other have what they are multiplied with in common: those of a block, or of a row. */
 static inline int64_t coding_unit(const struct run_value *w)
 {
     return w->dtype == DT_F4 ? QUANT_BLOCK : w->shape[w->ndim - 1];
@@ -26,6 +25,8 @@ struct coding {
     int64_t unit;
     uint8_t *codes; /* of a piece */
     float *times;   /* of all units: absmax, or scales */
+    float *begun;   /* of a row that the last piece has cut: its first elements, */
+    int64_t n_begun;
     /* What absmax is made of where that is codes: given between open and finish, the caller's. 0: it is calculated. */
     const float *nested;
     int64_t n_nested;
@@ -34,7 +35,7 @@ struct coding {
 /* Pieces have at most so many elements. After success coding_close is owed, whatever fails behind it. */
 int coding_open(struct coding *c, const struct run *r, const struct run_value *weight, enum quant_type type,
                 int64_t piece, struct snug_err *err);
-/* Elements [first, first + n), `first` a multiple of coding_unit. */
+/* Elements [first, first + n), piece by piece in their order; `first` a multiple of QUANT_BLOCK. */
 int coding_put(struct coding *c, const float *x, int64_t first, int64_t n, struct snug_err *err);
 /* When all have been put: writes what the codes are multiplied with. */
 int coding_finish(struct coding *c, struct snug_err *err);

@@ -366,12 +366,6 @@ static int64_t largest_piece(const struct run_value *w, size_t n)
     return most < PIECE ? most : PIECE;
 }
 
-/* Elements that are read at once. */
-static int64_t piece_of(const struct run_value *w)
-{
-    return weight_is_coded(w) ? PIECE / coding_unit(w) * coding_unit(w) : PIECE;
-}
-
 /* One weight, from tensor t, or new where t is NULL. What is stored in 16 bits is read as that: a file that has
  * them goes there as it is, unless its numbers are to be known. `coding`: of a weight in codes. */
 static int load_pieces(const struct loading *l, const struct run_value *w, const struct model_tensor *t,
@@ -381,9 +375,8 @@ static int load_pieces(const struct loading *l, const struct run_value *w, const
     enum dtype stored = l->o->bf16 ? DT_BF16 : w->dtype, as = DT_F32;
     if (t && !hashed && dtype_bits(stored) == 16)
         as = stored;
-    int64_t piece = piece_of(w);
-    for (int64_t first = 0; first < w->elements && (here || hashed); first += piece) {
-        int64_t n = w->elements - first < piece ? w->elements - first : piece;
+    for (int64_t first = 0; first < w->elements && (here || hashed); first += PIECE) {
+        int64_t n = w->elements - first < PIECE ? w->elements - first : PIECE;
         struct run_value part = run_part_of(w, first, n);
         if (t)
             TRY(model_dir_read_part(l->d, t, as, first, n, l->host, err));
@@ -439,7 +432,8 @@ static int load_lengths(const struct loading *l, const struct run_value *w, stru
     snprintf(name, sizeof name, "%.*sweight", (int)(strrchr(w->name, '.') + 1 - w->name), w->name);
     if (!run_find(l->r, name, &of))
         return err_set(err, SNUG_ERR_INPUT, "graph: %s has no %s beside it", w->name, name);
-    int64_t width = of.shape[1], most = of.elements < piece_of(&of) ? of.elements : piece_of(&of), n;
+    int64_t width = of.shape[1], piece = weight_is_coded(&of) ? PIECE / coding_unit(&of) * coding_unit(&of) : PIECE;
+    int64_t most = of.elements < piece ? of.elements : piece, n;
     float *x = mem_alloc((size_t)most * sizeof *x);
     double *lengths = mem_alloc((size_t)w->elements * sizeof *lengths);
     int code = x && lengths ? SNUG_OK : err_no_memory(err, (unsigned long long)most * sizeof *x);

@@ -2,6 +2,7 @@
 #include "adapters.h"
 #include "op/quantize.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -275,6 +276,70 @@ static void the_plan_counts_codes(void **state)
         assert_int_equal(json_integer_value(json_object_get(plan, "frozen_bytes")), bytes);
         json_decref(plan);
     }
+}
+
+/* Each row of a matrix of F32 at `at` in a file becomes the numbers that floats of 8 bits have nearest to it, by the least power of 2 with
+ * which it is in their range. */
+static void round_rows(int fd, int64_t at, int64_t n, int64_t width)
+{
+    size_t bytes = (size_t)width * sizeof(float);
+    float *x = malloc(bytes);
+    assert_non_null(x);
+    for (int64_t r = 0; r < n; r++) {
+        float largest = 0, scale = 0x1p-100f;
+        assert_int_equal(pread(fd, x, bytes, at + r * (int64_t)bytes), (ssize_t)bytes);
+        for (int64_t i = 0; i < width; i++)
+            largest = fmaxf(largest, fabsf(x[i]));
+        while (largest / scale > 448)
+            scale *= 2;
+        for (int64_t i = 0; i < width; i++)
+            x[i] = e4m3_to_float(e4m3_from_float(x[i] / scale)) * scale;
+        assert_int_equal(pwrite(fd, x, bytes, at + r * (int64_t)bytes), (ssize_t)bytes);
+    }
+    free(x);
+}
+
+static double loss_of(const char *model, const char *const *more)
+{
+    expect_snug(0, said(), ARGS("eval", "--model", model, "--data", rows, "--device", "cpu", "--json"), more);
+    json_t *o = said_object();
+    double loss = json_number_value(json_object_get(o, "loss"));
+    json_decref(o);
+    return loss;
+}
+
+/* Of weights that are read in several pieces, which cut rows of an odd width. */
+static void rows_are_coded_whole(void **state)
+{
+    (void)state;
+    const char *config = join(folder, "cut"), *base = join(folder, "cut_base"),
+               *weights = join(base, "model.safetensors");
+    json_t *c = json_load_file(fixture("golden/trainer/init/config.json"), 0, NULL);
+    json_object_set_new(c, "hidden_size", json_integer(240));
+    json_object_set_new(c, "intermediate_size", json_integer(5003));
+    json_object_set_new(c, "num_attention_heads", json_integer(15));
+    json_object_set_new(c, "num_hidden_layers", json_integer(1));
+    assert_int_equal(mkdir(config, 0700), 0);
+    assert_int_equal(json_dump_file(c, join(config, "config.json"), 0), 0);
+    json_decref(c);
+    expect_snug(0, said(),
+                ARGS("train", "--model", config, "--init-from-config", "--train-data", rows, "--output-dir", base,
+                     "--device", "cpu", "--max-steps", "1", "--learning-rate", "0", "--save-strategy", "no"),
+                NULL);
+    double codes = loss_of(base, ARGS("--load-in-8bit")), before = loss_of(base, NULL);
+    struct st_file f;
+    open_tensors(weights, &f);
+    int fd = open(weights, O_RDWR | O_CLOEXEC);
+    assert_true(fd >= 0);
+    for (size_t i = 0; i < f.n_tensors; i++)
+        if (f.tensors[i].ndim == 2 && strstr(f.tensors[i].name, ".layer."))
+            round_rows(fd, f.tensors[i].at, f.tensors[i].shape[0], f.tensors[i].shape[1]);
+    st_close(&f);
+    assert_int_equal(close(fd), 0);
+    double after = loss_of(base, NULL);
+    if (codes != after)
+        fail_msg("losses of codes, of their numbers, of the weights: %.9g, %.9g, %.9g", codes, after, before);
+    assert_true(codes != before);
 }
 
 /* A new adapter with DoRA begins with the lengths that the weights' rows have, or their columns where these are the outputs. */
@@ -751,6 +816,7 @@ int main(void)
         cmocka_unit_test(a_base_that_others_quantised_is_numbers),
         cmocka_unit_test(lengths_are_of_large_weights_too),
         cmocka_unit_test(the_plan_counts_codes),
+        cmocka_unit_test(rows_are_coded_whole),
         cmocka_unit_test(lengths_begin_as_those_of_the_base),
         cmocka_unit_test(another_base_is_refused),
         cmocka_unit_test(an_adapter_is_taken_up_again),

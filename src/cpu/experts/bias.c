@@ -1,25 +1,14 @@
 /* expert_bias and its gradient (op/experts/bias.c). Bound by bytes. Order of sums: over an expert's rows, in order. */
-#include "cpu/kernels.h"
-#include "op/experts/rows.h"
+#include "cpu/bias.h"
 
-SIMD void add_bias(const struct args_expert_bias *a, int64_t n, bool bf16)
-{
-    int64_t O = a->x.shape[1], e = experts_of(a->offsets.data, a->b.shape[0], (int32_t)n);
-    const float *b = (const float *)a->b.data + e * O;
-    for (int64_t o = 0; o < O; o += VF_LANES)
-        vf_put_upto(a->y.data, n * O + o,
-                    vf_get_upto(a->x.data, n * O + o, O - o, bf16) + vf_get_upto(b, o, O - o, false), O - o, bf16);
-}
+#include "op/experts/rows.h"
 
 void ISA(cpu_expert_bias)(const struct args_expert_bias *a, const struct call *c)
 {
-    int64_t N = a->x.shape[0];
+    int64_t N = a->x.shape[0], O = a->x.shape[1], E = a->b.shape[0];
 #pragma omp parallel for schedule(static) num_threads(tensor_elements(&a->x) < PARALLEL_FROM ? 1 : c->threads)
     for (int64_t n = 0; n < N; n++)
-        if (a->x.dtype == DT_BF16)
-            add_bias(a, n, true);
-        else
-            add_bias(a, n, false);
+        put_biased(&a->y, &a->x, (const float *)a->b.data + experts_of(a->offsets.data, E, (int32_t)n) * O, n);
 }
 
 SIMD void sum_rows(const struct args_expert_bias_bwd *a, int64_t e, int64_t o, bool bf16)

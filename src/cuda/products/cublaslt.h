@@ -6,6 +6,7 @@
 #include "base/err.h"
 
 #include <cublasLt.h>
+#include <stdbool.h>
 
 /* What is used of it; each is called by its name without the prefix: lt->Matmul(...). */
 #define CUBLASLT_FUNCTIONS(F)                                                                                          \

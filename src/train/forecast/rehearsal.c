@@ -27,9 +27,8 @@ static int fill_coded(struct run *r, const struct run_value *w, const float *pat
     struct coding c;
     TRY(coding_open(&c, r, w, QUANT_NF4, PATTERN, err));
     int code = SNUG_OK;
-    int64_t piece = PATTERN / coding_unit(w) * coding_unit(w);
-    for (int64_t at = 0; at < w->elements && !code; at += piece)
-        code = coding_put(&c, pattern, at, w->elements - at < piece ? w->elements - at : piece, err);
+    for (int64_t at = 0; at < w->elements && !code; at += PATTERN)
+        code = coding_put(&c, pattern, at, w->elements - at < PATTERN ? w->elements - at : PATTERN, err);
     if (!code)
         code = coding_finish(&c, err);
     coding_close(&c);
