@@ -12,6 +12,7 @@
 #include "cuda/kernels/act.cuh"
 #include "cuda/kernels/columns.cuh"
 #include "cuda/kernels/linear/linear_sm90.h"
+#include "cuda/kernels/vector.cuh"
 
 extern "C" {
 #include "cuda/products/nodes.h"
@@ -136,33 +137,48 @@ struct sums {
     const void *add;
     int64_t add_pitch;
     void *y;
-    int64_t N, O, y_pitch;
+    int64_t O, y_pitch;
     bool to_y; /* y is added to */
 };
 
-/* Scales are powers of 2: what the sums are rounded to is what the product would be. */
-template <class T> __global__ static void scale_sums(const struct sums p)
+template <class T, int N> __device__ static inline void plus(float (&v)[N], const T *p)
 {
-    int64_t stride = (int64_t)gridDim.x * blockDim.x;
-    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < p.N * p.O; i += stride) {
-        int64_t n = i / p.O, o = i % p.O;
-        T *y = (T *)p.y + n * p.y_pitch + o;
-        float v = to_float(((const T *)p.sums)[n * p.sums_pitch + o]) * (p.row_scale[n] * p.column_scale[o]);
+    float more[N];
+    load<T, N>(more, p);
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        v[i] += more[i];
+}
+
+/* A block a row. Scales are powers of 2: what the sums are rounded to is what the product would be. */
+template <class T, int N> __global__ static void scale_sums(const struct sums p)
+{
+    int64_t n = blockIdx.x;
+    const T *sums = (const T *)p.sums + n * p.sums_pitch, *add = (const T *)p.add + n * p.add_pitch;
+    T *y = (T *)p.y + n * p.y_pitch;
+    float row = p.row_scale[n];
+    for (int64_t o = threadIdx.x * N; o < p.O; o += blockDim.x * N) {
+        float v[N], column[N];
+        load<T, N>(v, sums + o);
+        load<float, N>(column, p.column_scale + o);
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            v[i] *= row * column[i];
         if (p.bias)
-            v += p.bias[o];
+            plus<float, N>(v, p.bias + o);
         if (p.t_bias)
-            v += to_float(((const T *)p.t_bias)[o]);
+            plus<T, N>(v, (const T *)p.t_bias + o);
         if (p.add)
-            v += to_float(((const T *)p.add)[n * p.add_pitch + o]);
+            plus<T, N>(v, add + o);
         if (p.to_y)
-            v += to_float(*y);
-        *y = from_float<T>(v);
+            plus<T, N>(v, y + o);
+        store<T, N>(y + o, v);
     }
 }
 
 static int scale_rows(const struct args_linear_fp8 *a, const void *sums, int64_t pitch, const struct cuda_call *c)
 {
-    enum { THREADS = 256, MOST_BLOCKS = 8192 };
+    enum { THREADS = 256 };
     bool wide = a->b.dtype == DT_F32;
     struct sums p = {.sums = sums,
                      .sums_pitch = pitch,
@@ -173,13 +189,14 @@ static int scale_rows(const struct args_linear_fp8 *a, const void *sums, int64_t
                      .add = a->add.data,
                      .add_pitch = a->add.data ? tensor_pitch(&a->add) : 0,
                      .y = a->y.data,
-                     .N = a->y.shape[0],
                      .O = a->y.shape[1],
                      .y_pitch = tensor_pitch(&a->y),
                      .to_y = a->y.add};
-    int64_t blocks = (p.N * p.O + THREADS - 1) / THREADS;
-    blocks = blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS;
-    WITH_FLOAT_TYPE(a->y.dtype, T, { scale_sums<T><<<(unsigned)blocks, THREADS, 0, c->stream>>>(p); })
+    bool packed = packs_fit(&a->y) && packs_fit(&a->w_scale) && packs_fit(&a->b) && packs_fit(&a->add) &&
+                  (uintptr_t)sums % 16 == 0 && (p.sums_pitch | p.y_pitch | p.add_pitch) % 8 == 0;
+    unsigned rows = (unsigned)a->y.shape[0];
+    WITH_FLOAT_TYPE(a->y.dtype, T, if (packed) scale_sums<T, pack_width<T>><<<rows, THREADS, 0, c->stream>>>(p);
+                    else scale_sums<T, 1><<<rows, THREADS, 0, c->stream>>>(p))
     return cuda_launched(c, "linear_fp8");
 }
 
