@@ -171,7 +171,7 @@ int main(int argc, char **argv)
         for (int k = first; k < n; k++)
             names[k] = layers[i].name;
     }
-    int code = cuda_products_open(&p, &err);
+    int code = cuda_products_open(&p, false, &err);
     if (!code) {
         code = race(p, nodes, names, n, tf32, &err);
         cuda_products_close(p);
