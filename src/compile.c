@@ -275,14 +275,9 @@ static int copy_persistent(const struct graph *from, struct graph *to, struct sn
         v.written = false;
         *graph_value(to, now[i]) = v;
     }
-    for (int i = 1; i < from->n_values; i++) { /* a weight may stand behind what is of it */
-        struct value *v = now[i] ? graph_value(to, now[i]) : NULL;
-        if (!v || !v->kin)
-            continue;
-        v->of = now[from->values[i].of];
-        if (!v->of) /* a group in shards, which has the scales of its parts in one value */
-            v->kin = KIN_NONE;
-    }
+    for (int i = 1; i < from->n_values; i++) /* a weight may stand behind what is of it */
+        if (now[i])
+            graph_value(to, now[i])->of = now[from->values[i].of];
     mem_free(now);
     return graph_ok(to, err);
 }

@@ -30,7 +30,7 @@ enum kin {
     KIN_GRADIENT,
     KIN_COPY,
     KIN_ABSMAX,              /* of a weight in codes of 4 bits: the largest magnitude of each block */
-    KIN_NESTED_ABSMAX,       /* where those are codes themselves: op/quantize.h */
+    KIN_NESTED_ABSMAX,       /* where those are codes themselves: op/codes/quantize.h */
     KIN_SCALE,               /* of a weight in codes of 8 bits: the scale of each row */
     KIN_EXP_AVG,             /* first moment */
     KIN_EXP_AVG_SQ,          /* second moment */
@@ -246,7 +246,7 @@ static inline void *node_attr(const struct node *n, int attr)
 int64_t value_elements(const struct value *v, struct dims n);
 int64_t value_bytes(const struct value *v, struct dims n);
 
-/* Whether it, a weight, is kept in codes: of 4 bits (op/quantize.h), or of 8 with a scale for each row (op/fp8.h). */
+/* Whether it, a weight, is kept in codes: of 4 bits (op/codes/quantize.h), or of 8 with a scale for each row (op/codes/fp8.h). */
 static inline bool value_is_coded(const struct value *v)
 {
     return v->dtype == DT_F4 || v->dtype == DT_F8_E4M3;

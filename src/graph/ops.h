@@ -208,8 +208,9 @@ OP(neighbours, IN(x) IN(cu) OUT(y), INT(width), DIFF,
    "what a convolution over `width` rows, an odd number, multiplies with its weight")
 OP(neighbours_bwd, IN(dy) IN(cu) ACC(dx), INT(width), NONE, "the gradient of neighbours")
 OP(short_conv, IN(bcx) IN(w) OPT(b) IN(cu) OUT(y), , DIFF,
-   "y = C u with u[n] = b + sum_k w[k] z[n - (W - 1) + k] and z = B x, column by column, 0 before a sequence's first "
-   "row; bcx has B, C and x side by side, w is (H,1,W)")
+   "column by column z = B x, u[n] = b + sum_k w[k] z[n - (W - 1) + k] and y = C u. z is 0 before a sequence's first "
+   "row. "
+   "bcx has B, C and x side by side, w is (H,1,W)")
 OP(short_conv_bwd, IN(dy) IN(bcx) IN(w) OPT(b) IN(cu) ACC(dbcx) ACC(dw) ACC(db), , NONE, "the gradient of short_conv")
 OP(short_conv_cached, IN(bcx) IN(w) OPT(b) IN(cu) IN(past) OPT(at) INOUT(rows) OUT(y), , NONE,
    "short_conv of new rows behind past[b] rows of sequence b, of whose z the last W are kept: row j in row j mod W of "
@@ -257,17 +258,19 @@ OP(pull, IN(x) OUT(y), INT(from) INT(chunk), NONE,
 SLOT(pull, y, SLOT_OVERWRITES)
 OP(cast, IN(x) OUT(y), , NONE, "y = x in y's dtype, rounded to nearest even")
 OP(dequantize, IN(w) IN(absmax) OPT(nested) OUT(y), INT(table), NONE,
-   "y = w, a weight in codes, rounded to nearest even. Of 4 bits (op/quantize.h): a number of the table times the "
+   "y = w, a weight in codes, rounded to nearest even. Of 4 bits (op/codes/quantize.h): a number of the table times "
+   "the "
    "largest "
    "magnitude of its block of 64; nested: what those are made of where they are codes of 8 bits. Of 8 bits, F8_E4M3: "
-   "the code times absmax, here the scale of its row (op/fp8.h)")
+   "the code times absmax, here the scale of its row (op/codes/fp8.h)")
 SLOT(dequantize, w, SLOT_STORED_TYPE)
 SLOT(dequantize, absmax, SLOT_STORED_TYPE)
 SLOT(dequantize, nested, SLOT_STORED_TYPE)
 SLOT(dequantize, y, SLOT_OVERWRITES)
 OP(quantize_fp8, IN(x) OPT(x_scale) OUT(y) F32(scale), FLAG(transposed), NONE,
    "y = x / scale in F8_E4M3, rounded to nearest even; scale: of each row the least power of 2 with which that is in "
-   "range (op/fp8.h); transposed: of each column, which is a row of y; x_scale: x is in F8_E4M3 itself, with a scale "
+   "range (op/codes/fp8.h); transposed: of each column, which is a row of y; x_scale: x is in F8_E4M3 itself, with a "
+   "scale "
    "for each of its rows")
 SLOT(quantize_fp8, x, SLOT_PITCH | SLOT_ANY_TYPE)
 SLOT(quantize_fp8, x_scale, SLOT_STORED_TYPE)

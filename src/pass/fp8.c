@@ -1,4 +1,4 @@
-#include "op/fp8.h"
+#include "op/codes/fp8.h"
 
 #include "graph/graph.h"
 #include "pass/node_list.h"

@@ -35,9 +35,11 @@ static int64_t least_common_multiple(int64_t a, int64_t b)
 }
 
 /* Elements of a chunk of a weight's shards, which begin where partial sums of a norm do, and of Adafactor, too: these then are the same for
- * any number of ranks, or for none. */
+ * any number of ranks, or for none. Of codes of 8 bits they begin where rows do, so that a rank has the scales of what it has. */
 static int64_t weight_chunk(const struct value *v, const struct pass_settings *s)
 {
+    if (v->dtype == DT_F8_E4M3)
+        return least_common_multiple(SUMSQ_CHUNK, v->shape[v->ndim - 1].c);
     if (v->frozen || !optimizer_by_tile(s->update.optimizer))
         return SUMSQ_CHUNK;
     int64_t columns = v->shape[v->ndim - 1].c, rows = v->ndim > 2 ? v->shape[v->ndim - 2].c : ADAFACTOR_ROWS;

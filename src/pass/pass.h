@@ -4,7 +4,7 @@
 #define PASS_PASS_H
 
 #include "graph/graph.h"
-#include "op/quantize.h"
+#include "op/codes/quantize.h"
 #include "pass/passes.h"
 
 /* The programs of a run, and sets of them for passes.h. */

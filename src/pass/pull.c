@@ -17,10 +17,10 @@ static int weight_of(const struct graph *g, const struct value *v)
     return v->role == ROLE_WEIGHT ? (int)(v - g->values) : beside ? v->of : 0;
 }
 
-/* What is of no elements, or of rows, and too few to be dealt: all ranks have it. */
+/* What is of no elements, and too few to be dealt: all ranks have it. */
 static bool stays_whole(const struct value *v, int owner)
 {
-    return (v->kin == KIN_NESTED_ABSMAX || v->kin == KIN_SCALE) && owner == ALL_OWN;
+    return v->kin == KIN_NESTED_ABSMAX && owner == ALL_OWN;
 }
 
 static void find_places(struct graph *g, const struct pass_settings *s, struct places *p)

@@ -1,4 +1,4 @@
-#include "op/quantize.h"
+#include "op/codes/quantize.h"
 #include "graph/uses.h"
 #include "pass/pass.h"
 

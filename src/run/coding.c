@@ -1,6 +1,6 @@
 #include "run/coding.h"
 
-#include "op/fp8.h"
+#include "op/codes/fp8.h"
 #include "ranks/ranks.h"
 #include "ranks/shard.h"
 

@@ -1,9 +1,9 @@
-/* coding.h: writing a weight that is kept in codes, of 4 bits (op/quantize.h) or of 8 (op/fp8.h), from numbers that come piece by piece, and
+/* coding.h: writing a weight that is kept in codes, of 4 bits (op/codes/quantize.h) or of 8 (op/codes/fp8.h), from numbers that come piece by piece, and
  * reading it. */
 #ifndef RUN_CODING_H
 #define RUN_CODING_H
 
-#include "op/quantize.h"
+#include "op/codes/quantize.h"
 #include "run/run.h"
 
 /* Whether a weight is one. */

@@ -4,7 +4,7 @@
 
 #include "base/hash.h"
 #include "format/model_dir.h"
-#include "op/quantize.h"
+#include "op/codes/quantize.h"
 #include "run/run.h"
 
 /* Checks, from the headers alone, that every weight the programs need is there in its shape (names as transformers maps

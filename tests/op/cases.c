@@ -3,7 +3,7 @@
  * threads. */
 #include "cases.h"
 
-#include "op/quantize.h"
+#include "op/codes/quantize.h"
 
 #define COUNT_(...) (int8_t)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
 #define TENSOR_(type, ...)                                                                                             \

@@ -1,5 +1,5 @@
 /* Numbers of 8 bits: F8_E4M3 by its definition (OCP 8-bit Floating Point Specification, revision 1.0), and the scales of rows. */
-#include "op/fp8.h"
+#include "op/codes/fp8.h"
 
 #include "base/dtype.h"
 

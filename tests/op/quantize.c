@@ -1,6 +1,6 @@
 /* Weights of 4 bits are those of bitsandbytes (record_quantized.py): codes, what these are multiplied with, and the numbers that the
  * reference makes of them. */
-#include "op/quantize.h"
+#include "op/codes/quantize.h"
 #include "format/safetensors.h"
 #include "graph/op.h"
 #include "graph/ops.h"

@@ -6,6 +6,10 @@
 #define EVEN                                                                                                           \
     "--model", sized_model("even", "golden/trainer/init/config.json", 64, 128), "--init-from-config", "--train-data",  \
         rows, "--learning-rate", "1e-3"
+/* Of matrices that are dealt to ranks. */
+#define WIDE                                                                                                           \
+    "--model", sized_model("wide", "golden/trainer/init/config.json", 256, 512), "--init-from-config", "--train-data", \
+        rows, "--learning-rate", "1e-3"
 #define SHORT "--max-steps", "4", "--batch-size", "6", EVERY_STEP
 
 /* The devices that have such products: the CPU, and Hopper. */
@@ -29,6 +33,10 @@ static void bits_are_those_of_any_cut(void **state)
         const char *const *quarters = ARGS(EVEN, EVERY_STEP, "--max-steps", "4", "--batch-size", "3", "--fp8");
         const char *whole = train("whole", on, quarters, ranks(on, 2, ARGS(NULL)));
         assert_same_run(whole, train("dealt", on, quarters, ranks(on, 2, ARGS("--zero-stage", "3"))));
+        const char *const *eights =
+            ARGS(WIDE, EVERY_STEP, "--max-steps", "4", "--batch-size", "3", "--fp8", "--use-peft", "--load-in-8bit");
+        whole = train("whole", on, eights, ranks(on, 2, ARGS(NULL)));
+        assert_same_log(whole, train("dealt", on, eights, ranks(on, 2, ARGS("--zero-stage", "3"))));
         const char *const *codes = ARGS(EVEN, SHORT, "--fp8", "--use-peft", "--lora-r", "4", "--load-in-4bit");
         assert_same_log(train("codes", on, codes, NULL), train("again", on, codes, ARGS("--gradient-checkpointing")));
     }

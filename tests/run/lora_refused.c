@@ -22,6 +22,10 @@ static void what_does_not_fit_is_refused(void **state)
     const char *bert = fixture("golden/trainer/init");
     refused(2, "--load-in-4bit: weights of 4 bits are not trained; give --use-peft, or --adapter, or leave it out",
             bert, ARGS("--load-in-4bit"));
+    refused(2, "--load-in-8bit: weights of 8 bits are not trained; give --use-peft, or --adapter, or leave it out",
+            bert, ARGS("--load-in-8bit"));
+    refused(2, "--load-in-8bit: serves the same as --load-in-4bit; give one of them", bert,
+            ARGS("--use-peft", "--load-in-4bit", "--load-in-8bit"));
     refused(2,
             "--target-modules q_proj: no linear layer of the model has that name; it has query, key, value, dense, "
             "classifier",

@@ -232,6 +232,8 @@ static void one_command_starts_all(void **state)
                     NULL);
         unsetenv("SNUG_EMULATED_APART");
         assert_same_run(join(folder, "threads"), out);
+        expect_snug(2, said(), run_of(on, out, ARGS(MODEL, "--num-processes", "2", "--gpus", "1,")), NULL);
+        assert_true(file_has(said(), "--gpus 1,: with --num-processes 2 each has one; give as many, or leave it out"));
     }
     expect_snug(3, said(),
                 run_of(on, out, ARGS("--model", join(folder, "none"), "--train-data", rows, "--num-processes", "2")),

@@ -158,6 +158,7 @@ static void processes_have_shards(void **state)
                 {"2", {"--optim", "lion_32bit", NULL}, "model.safetensors"},
                 {"3", {NULL}, "model.safetensors"},
                 {"3", {"--use-peft", "--use-dora", NULL}, "adapter_model.safetensors"},
+                {"3", {"--use-peft", "--use-dora", "--load-in-8bit", NULL}, "adapter_model.safetensors"},
                 {"3",
                  {"--use-peft", "--use-dora", "--load-in-4bit", "--use-bnb-nested-quant", NULL},
                  "adapter_model.safetensors"}};

@@ -5,6 +5,7 @@
  * how many rows came with it. Nothing crosses threads. */
 #include "cpu/columns.h"
 #include "cpu/kernels.h"
+#include "cpu/sequences/bounds.h"
 #include "cpu/simd/simd_math.h"
 #include "op/attention/bias_bucket.h"
 
@@ -37,22 +38,6 @@ static inline int64_t cache_row(const struct args_attention_cached *a, int64_t l
 {
     const int32_t *at = a->at.data;
     return !at ? b * longest + j : a->kv.data ? at[b] + j : at[b * longest + j];
-}
-
-/* The sequence of a row, or -1 for one behind the last. */
-static int64_t sequence_of_row(const int32_t *cu, int64_t B, int64_t row)
-{
-    int64_t low = 0, high = B;
-    if (B == 0 || row >= cu[B])
-        return -1;
-    while (high - low > 1) {
-        int64_t middle = (low + high) / 2;
-        if (cu[middle] <= row)
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
 }
 
 SIMD void add_biases(const struct args_attention_cached *a, const struct cached *s, const struct query *p)
@@ -154,7 +139,7 @@ int64_t ISA(cpu_attention_cached_workspace)(const struct args_attention_cached *
 
 void ISA(cpu_attention_cached)(const struct args_attention_cached *a, const struct call *c)
 {
-    int64_t T = a->o.shape[0], B = a->cu.shape[0] - 1, width = a->keys.shape[2], D = width / a->kv_heads;
+    int64_t T = a->o.shape[0], width = a->keys.shape[2], D = width / a->kv_heads;
     int64_t floats = row_floats(most_rows(a)) + row_floats(D); /* of a thread */
     int32_t *buckets = (int32_t *)c->workspace + c->threads * floats;
     bool bf16 = a->qkv.dtype == DT_BF16;
@@ -168,7 +153,7 @@ void ISA(cpu_attention_cached)(const struct args_attention_cached *a, const stru
         s.o = s.scores + row_floats(most_rows(a));
 #pragma omp for schedule(dynamic)
         for (int64_t task = 0; task < T * a->heads; task++) {
-            int64_t row = task / a->heads, head = task % a->heads, b = sequence_of_row(a->cu.data, B, row);
+            int64_t row = task / a->heads, head = task % a->heads, b = bounds_of(&a->cu, row).b;
             if (b < 0) {
                 memset((char *)a->o.data + dtype_bytes(a->o.dtype, row * a->o.shape[1] + head * D), 0,
                        (size_t)dtype_bytes(a->o.dtype, D));

@@ -3,7 +3,7 @@
  * bytes of the cache. */
 #include "op/attention/bias_bucket.h"
 
-#include "cuda/kernels/kernel.cuh"
+#include "cuda/kernels/sequences/bounds.cuh"
 
 enum { LANE = 32, WARPS = 4, MAX_PARTS = 8 }; /* parts of a head in a lane: heads have at most 256 elements */
 
@@ -27,19 +27,10 @@ __device__ static inline int64_t cache_row(const struct cached *p, int64_t b, in
 /* The sequence of a row and its place in what cu counts; false for a row behind the last sequence. */
 __device__ static inline bool find_row(const int32_t *cu, int64_t B, int64_t row, int64_t *b, int64_t *at)
 {
-    int64_t low = 0, high = B;
-    if (B == 0 || row >= cu[B])
-        return false;
-    while (high - low > 1) {
-        int64_t middle = (low + high) / 2;
-        if (cu[middle] <= row)
-            low = middle;
-        else
-            high = middle;
-    }
-    *b = low;
-    *at = row - cu[low];
-    return true;
+    struct bounds s = bounds_of(cu, B, row);
+    *b = s.b;
+    *at = row - s.from;
+    return s.b >= 0;
 }
 
 /* Keys and values at the end of rows of `row_width`. */

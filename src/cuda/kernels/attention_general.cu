@@ -3,6 +3,7 @@
  * are a kernel each. A lane has every 32nd element of the head; the softmax goes along (Milakov and Gimelshein, arXiv 1805.02867). Bound
  * by operations, which are not on tensor cores. */
 #include "cuda/attention/attention.cuh"
+#include "cuda/kernels/sequences/bounds.cuh"
 #include "cuda/kernels/vector.cuh"
 
 extern "C" {
@@ -39,21 +40,15 @@ struct place {
 __device__ static inline bool find_place(const struct general &p, const struct side &own, const struct side &other,
                                          struct place *at)
 {
-    int64_t task = (int64_t)blockIdx.x * WARPS + threadIdx.x / LANE, low = 0, high = p.B;
+    int64_t task = (int64_t)blockIdx.x * WARPS + threadIdx.x / LANE;
     *at = {task / p.heads, task % p.heads, 0, 0, 0, 0};
     if (at->row >= own.rows)
         return false;
-    if (p.B == 0 || at->row >= own.cu[p.B])
+    struct bounds s = bounds_of(own.cu, p.B, at->row);
+    if (s.b < 0)
         return true;
-    while (high - low > 1) {
-        int64_t middle = (low + high) / 2;
-        if (own.cu[middle] <= at->row)
-            low = middle;
-        else
-            high = middle;
-    }
-    at->first = own.cu[low], at->length = own.cu[low + 1] - own.cu[low];
-    at->other_first = other.cu[low], at->other_length = other.cu[low + 1] - other.cu[low];
+    at->first = s.from, at->length = s.to - s.from;
+    at->other_first = other.cu[s.b], at->other_length = other.cu[s.b + 1] - other.cu[s.b];
     return true;
 }
 

@@ -2,7 +2,7 @@
 #ifndef CUDA_KERNELS_DISENTANGLED_CUH
 #define CUDA_KERNELS_DISENTANGLED_CUH
 
-#include <stdint.h>
+#include "cuda/kernels/sequences/bounds.cuh"
 
 /* A row's sequence: length 0 where the row is behind the last one. */
 struct sequence {
@@ -11,17 +11,8 @@ struct sequence {
 
 __device__ static inline struct sequence sequence_of(const int32_t *cu, int64_t B, int64_t row)
 {
-    int64_t low = 0, high = B;
-    if (B == 0 || row >= cu[B])
-        return {row, 0};
-    while (high - low > 1) {
-        int64_t middle = (low + high) / 2;
-        if (cu[middle] <= row)
-            low = middle;
-        else
-            high = middle;
-    }
-    return {cu[low], cu[low + 1] - cu[low]};
+    struct bounds s = bounds_of(cu, B, row);
+    return {s.from, s.to - s.from};
 }
 
 /* The least distance whose row is `row` or behind it; `longest` where none is. rows: of distance 0, for distances below `longest`. They

@@ -1,5 +1,5 @@
 """Folders of a tiny Llama as transformers saves them when bitsandbytes has quantised it, and the numbers of its weights. For
-tests/format/bitsandbytes.c and tests/run/lora.c.
+tests/format/bitsandbytes.c and tests/run/lora_codes.c.
 
 usage: record.py    with the packages bitsandbytes, torch, transformers and xxhash; writes beside itself (those used: versions.txt)
 

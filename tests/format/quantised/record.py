@@ -1,5 +1,5 @@
 """Folders of a tiny Llama whose linear layers are quantised in the ways of others, and the numbers of these weights. For
-tests/format/quantised.c and tests/run/lora.c.
+tests/format/quantised.c and tests/run/lora_codes.c.
 
 usage: record.py AUTOAWQ    with the packages compressed-tensors, torch, transformers and xxhash, and the unpacked source of AutoAWQ;
                             writes beside itself (versions used: versions.txt)

@@ -1,4 +1,4 @@
-/* linear, linear_dx, linear_dw and linear_dx_act (op/linear.c), and linear_fp8 (op/fp8.c), as products of cuBLASLt
+/* linear, linear_dx, linear_dw and linear_dx_act (op/linear.c), and linear_fp8 (op/codes/fp8.c), as products of cuBLASLt
  * (products/products.h), or of our own where that was measured to be faster (linear_sm90.cu).
  *
  * What runs besides the products, all bound by bytes:

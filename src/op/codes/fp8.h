@@ -1,4 +1,4 @@
-/* fp8.h: numbers of 8 bits, F8_E4M3, with a scale for each row (op/fp8.c). */
+/* fp8.h: numbers of 8 bits, F8_E4M3, with a scale for each row (op/codes/fp8.c). */
 #ifndef OP_FP8_H
 #define OP_FP8_H
 

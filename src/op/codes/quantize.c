@@ -1,4 +1,4 @@
-#include "op/quantize.h"
+#include "op/codes/quantize.h"
 
 #include "op/optimizer/codes.h"
 

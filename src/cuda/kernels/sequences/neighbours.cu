@@ -1,6 +1,6 @@
 /* The neighbours of each row side by side, and back. A thread has one column of a row. Bound by bytes: `width` times the rows, which are
  * written, or read, once. Order of the sums: k by k. */
-#include "cuda/kernels/bounds.cuh"
+#include "cuda/kernels/sequences/bounds.cuh"
 #include "cuda/kernels/vector.cuh"
 
 enum { THREADS = 128 };

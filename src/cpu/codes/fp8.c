@@ -1,8 +1,8 @@
-/* quantize_fp8 and linear_fp8 (op/fp8.c). No processor multiplies such numbers: factors are widened to the result's type, which rounds
+/* quantize_fp8 and linear_fp8 (op/codes/fp8.c). No processor multiplies such numbers: factors are widened to the result's type, which rounds
  * nothing, and multiplied as those of linear are. Slower than a product of 16 bits by what that takes. */
-#include "cpu/fp8.h"
+#include "cpu/codes/fp8.h"
 
-#include "op/fp8.h"
+#include "op/codes/fp8.h"
 
 #include "cpu/product/product.h"
 

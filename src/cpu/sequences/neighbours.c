@@ -1,6 +1,6 @@
 /* The neighbours of each row side by side, and back. Bound by memory: `width` times the rows. Order of the sums: k by k. */
-#include "cpu/bounds.h"
 #include "cpu/kernels.h"
+#include "cpu/sequences/bounds.h"
 
 SIMD void neighbours_row(const struct args_neighbours *a, int64_t n, bool narrow)
 {

@@ -2,9 +2,9 @@
  * stay in the cache. The weight's taps lie apart (H,1,W), and are laid out one behind the other first.
  *
  * Order of sums: over taps in their order; over rows as columns.h says. */
-#include "cpu/bounds.h"
 #include "cpu/columns.h"
 #include "cpu/kernels.h"
+#include "cpu/sequences/bounds.h"
 
 /* The operands of a row's convolution. */
 struct conv {

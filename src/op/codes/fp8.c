@@ -2,9 +2,9 @@
  *     quantize_fp8: y[n,i] = e4m3(x[n,i] / scale[n]) ;  transposed: y[i,n] = e4m3(x[n,i] / scale[i]); x[n,i] x_scale[n] for x[n,i]
  *                   where x is such numbers itself
  *     linear_fp8:   y[n,o] = x_scale[n] w_scale[o] sum_i x[n,i] w[o,i] + b[o] + add[n,o]
- * x (N,I), w (O,I) in F8_E4M3; their scales are F32. A scale is a power of 2 (op/fp8.h), so that the only rounding is that to the three
+ * x (N,I), w (O,I) in F8_E4M3; their scales are F32. A scale is a power of 2 (op/codes/fp8.h), so that the only rounding is that to the three
  * bits of a fraction. A row's codes depend on that row alone: whatever else is in its batch, it has the same products. */
-#include "op/fp8.h"
+#include "op/codes/fp8.h"
 
 #include "graph/graph.h"
 

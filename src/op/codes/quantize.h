@@ -38,7 +38,7 @@ void quantize_absmax_scales(const float *absmax, int64_t n, float *nested);
 /* The magnitudes as codes of 8 bits, beside such numbers. */
 void quantize_absmax(const float *absmax, int64_t n, const float *nested, int threads, uint8_t *codes);
 
-/* What they stand for, as kernels have it (op/dequantize.c): n elements, which begin a block; the magnitudes of n blocks from block
+/* What they stand for, as kernels have it (op/codes/dequantize.c): n elements, which begin a block; the magnitudes of n blocks from block
  * `first` on. */
 void quantize_numbers(enum quant_type type, const uint8_t *codes, const float *absmax, int64_t n, float *x);
 void quantize_absmax_numbers(const uint8_t *codes, const float *nested, int64_t first, int64_t n, float *absmax);

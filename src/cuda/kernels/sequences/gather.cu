@@ -1,4 +1,5 @@
 /* One row of every sequence. Bound by bytes: forward B rows; backward the whole of dx is written. */
+#include "cuda/kernels/sequences/bounds.cuh"
 #include "cuda/kernels/vector.cuh"
 
 enum { LANE = 32, WARPS = 8 };
@@ -38,17 +39,8 @@ extern "C" int cuda_gather(const struct args_gather *a, const struct cuda_call *
 /* The sequence whose gathered row is n, or -1. Sequences are never empty, so cu rises strictly. */
 __device__ static inline int64_t sequence_of(const int32_t *cu, int64_t B, int64_t n, bool last)
 {
-    int64_t low = 0, high = B; /* cu[low] <= n < cu[high] */
-    if (B == 0 || n >= cu[B])
-        return -1;
-    while (high - low > 1) {
-        int64_t middle = (low + high) / 2;
-        if (cu[middle] <= n)
-            low = middle;
-        else
-            high = middle;
-    }
-    return n == (last ? cu[low + 1] - 1 : cu[low]) ? low : -1;
+    struct bounds s = bounds_of(cu, B, n);
+    return n == (last ? s.to - 1 : s.from) ? s.b : -1;
 }
 
 template <class T, int N>

@@ -13,7 +13,7 @@ struct bounds {
 __device__ static inline struct bounds bounds_of(const int32_t *cu, int64_t B, int64_t n)
 {
     int64_t low = 0, high = B; /* cu[low] <= n < cu[high] */
-    if (n >= cu[B])
+    if (B == 0 || n >= cu[B])
         return {-1, n, n};
     while (high - low > 1) {
         int64_t middle = (low + high) / 2;

@@ -1,4 +1,4 @@
-/* fp8.h: rows of 8-bit floats as numbers (cpu/fp8.c). */
+/* fp8.h: rows of 8-bit floats as numbers (cpu/codes/fp8.c). */
 #ifndef CPU_FP8_H
 #define CPU_FP8_H
 

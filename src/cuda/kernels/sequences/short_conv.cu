@@ -3,8 +3,8 @@
  *
  * Order of sums: over taps in their order. dw and db: rows are cut into at most CHUNKS chunks by their number; each is summed in order, and
  * the chunks are added as columns.cuh says. */
-#include "cuda/kernels/bounds.cuh"
 #include "cuda/kernels/columns.cuh"
+#include "cuda/kernels/sequences/bounds.cuh"
 #include "cuda/kernels/vector.cuh"
 
 enum { THREADS = 128, RUN = 8, CHUNKS = 264, PACK = 4 };
@@ -86,6 +86,18 @@ template <int N> __device__ static inline struct walk walk_of(const struct conv 
     return w;
 }
 
+/* Row n's sequence, which follows on that of the row before, and what its sums begin with. */
+template <int N>
+__device__ static inline void begin_row(struct bounds *s, float (&u)[N], const struct conv &p, const struct taps<N> &t,
+                                        int64_t n)
+{
+    if (n >= s->to)
+        *s = bounds_of(p.cu, p.B, n);
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        u[i] = t.b[i];
+}
+
 template <class T, int N> __global__ void __launch_bounds__(THREADS) short_conv_kernel(const struct conv p, T *y)
 {
     struct walk w = walk_of<N>(p);
@@ -95,11 +107,7 @@ template <class T, int N> __global__ void __launch_bounds__(THREADS) short_conv_
     const struct taps<N> t = taps_of<N>(p, w.h);
     for (int64_t n = w.n; n < w.end; n++) {
         float u[N], z[N];
-        if (n >= s.to)
-            s = bounds_of(p.cu, p.B, n);
-#pragma unroll
-        for (int i = 0; i < N; i++)
-            u[i] = t.b[i];
+        begin_row<N>(&s, u, p, t, n);
 #pragma unroll
         for (int k = 0; k < SHORT_CONV_TAPS; k++) {
             int64_t row = n - (p.W - 1) + k;
@@ -230,11 +238,7 @@ __global__ void __launch_bounds__(THREADS)
     const struct taps<N> t = taps_of<N>(p, w.h);
     for (int64_t n = w.n; n < w.end; n++) {
         float u[N], z[N];
-        if (n >= s.to)
-            s = bounds_of(p.cu, p.B, n);
-#pragma unroll
-        for (int i = 0; i < N; i++)
-            u[i] = t.b[i];
+        begin_row<N>(&s, u, p, t, n);
 #pragma unroll
         for (int k = 0; k < SHORT_CONV_TAPS; k++) {
             int64_t row = n - (p.W - 1) + k;

@@ -1,8 +1,8 @@
 /* dequantize: weights in codes as numbers; F32 and BF16. Of 4 bits each byte's two numbers are looked up at once; those of 8 bits are in
  * fp8.c. Bound by the bytes of y. */
-#include "cpu/fp8.h"
+#include "cpu/codes/fp8.h"
+#include "op/codes/quantize.h"
 #include "op/optimizer/dynamic_map.h"
-#include "op/quantize.h"
 
 enum { BLOCKS = 256 }; /* that a thread takes at a time */
 

@@ -1,10 +1,10 @@
-/* quantize_fp8 (op/fp8.c); the products of what it makes are in linear/linear.cu. Bound by bytes: x is read once from memory, and again
+/* quantize_fp8 (op/codes/fp8.c); the products of what it makes are in linear/linear.cu. Bound by bytes: x is read once from memory, and again
  * from the caches. Transposed it is read twice: for the largest of each column, of which an atomic maximum takes those of stretches of
  * rows, in any order; and tile by tile, which are turned round in shared memory. */
-#include "cuda/kernels/codes.cuh"
+#include "cuda/kernels/codes/codes.cuh"
 
 extern "C" {
-#include "op/fp8.h"
+#include "op/codes/fp8.h"
 }
 
 struct quantize_params {

@@ -1,12 +1,12 @@
 /* Weights in codes as numbers, w (…).
- * Of 4 bits (op/quantize.h), with m blocks of QUANT_BLOCK elements:
+ * Of 4 bits (op/codes/quantize.h), with m blocks of QUANT_BLOCK elements:
  *     y[i] = table[w[i]] a[i / QUANT_BLOCK]                                absmax (m):  a = absmax
  *     nested (1 + m / MAP_BLOCK): a[j] = map[absmax[j]] nested[1 + j / MAP_BLOCK] + nested[0], where absmax are codes
  * Each step is rounded to F32, as bitsandbytes has it; y to nearest even.
- * Of 8 bits (op/fp8.h), with m rows of k elements: y[i] = w[i] absmax[i / k], which F32 has exactly. */
+ * Of 8 bits (op/codes/fp8.h), with m rows of k elements: y[i] = w[i] absmax[i / k], which F32 has exactly. */
 #include "graph/graph.h"
+#include "op/codes/quantize.h"
 #include "op/optimizer/dynamic_map.h"
-#include "op/quantize.h"
 
 void shape_dequantize(struct graph *g, struct op_dequantize *n)
 {

@@ -1,10 +1,10 @@
-/* dequantize: weights in codes as numbers (op/quantize.h, op/fp8.h). A thread takes eight codes at a time, which are of one block or row.
+/* dequantize: weights in codes as numbers (op/codes/quantize.h, op/codes/fp8.h). A thread takes eight codes at a time, which are of one block or row.
  * Bound by bytes, most of which are y's. */
-#include "cuda/kernels/codes.cuh"
+#include "cuda/kernels/codes/codes.cuh"
 
 extern "C" {
+#include "op/codes/quantize.h"
 #include "op/optimizer/dynamic_map.h"
-#include "op/quantize.h"
 }
 
 enum { THREADS = 256, WIDTH = 8, MOST_BLOCKS = 4096 };
